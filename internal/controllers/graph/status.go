@@ -1,0 +1,166 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+)
+
+// componentKind is the kind of a graph's components.
+var componentKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "DynamoComponentDeployment"}
+
+// Refused is the status of a graph whose spec cannot be rendered. Counts stay as they are: what runs, runs on.
+func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
+	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
+	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
+	set.Keep(v1alpha1.ConditionAvailable)
+	next := *g.Status.DeepCopy()
+	next.State = v1alpha1.GraphStateFailed
+	next.Conditions = set.Sorted()
+	next.ObservedGeneration = g.Generation
+	return next
+}
+
+// Status is the status of a graph whose plan was applied. It is computed whole.
+func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
+	next := v1alpha1.DynamoGraphDeploymentStatus{
+		State:              v1alpha1.GraphStateSuccessful,
+		Services:           map[string]v1alpha1.ServiceReplicaStatus{},
+		Restart:            g.Status.Restart,
+		Checkpoints:        g.Status.Checkpoints,
+		ObservedGeneration: g.Generation,
+	}
+	notReady, notServing := map[string]string{}, map[string]string{}
+	for _, service := range slices.Sorted(maps.Keys(g.Spec.Services)) {
+		name := names.Component(g.Name, service)
+		c := component(g, name, applied)
+		next.Services[service] = replicas(name, c)
+		if why := whyNotReady(c); why != "" {
+			notReady[name] = why
+		}
+		if !serves(c) {
+			notServing[name] = "no replica is available"
+		}
+	}
+	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
+	putAvailable(set, notServing)
+	switch failures := applied.Reported(); {
+	case len(failures) > 0:
+		next.State = v1alpha1.GraphStateFailed
+		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ReconcileFailed, conditions.Summary(failures))
+	case len(notReady) > 0 || len(applied.Failures) > 0:
+		next.State = v1alpha1.GraphStatePending
+		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady,
+			"Resources not ready: "+conditions.Summary(notReady))
+	default:
+		set.Put(v1alpha1.ConditionReady, metav1.ConditionTrue, conditions.AllResourcesReady, "All resources are ready")
+	}
+	next.Conditions = set.Sorted()
+	return next
+}
+
+// putAvailable says whether every service that should run has at least one replica that serves.
+func putAvailable(set *conditions.Set, notServing map[string]string) {
+	if len(notServing) > 0 {
+		set.Put(v1alpha1.ConditionAvailable, metav1.ConditionFalse, conditions.SomeServicesNotServing, conditions.Summary(notServing))
+		return
+	}
+	set.Put(v1alpha1.ConditionAvailable, metav1.ConditionTrue, conditions.AllServicesAvailable, "Every service has an available replica")
+}
+
+func component(g *v1alpha1.DynamoGraphDeployment, name string, applied apply.Result) *v1alpha1.DynamoComponentDeployment {
+	key := recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: name}}
+	c, _ := applied.Live[key].(*v1alpha1.DynamoComponentDeployment)
+	return c
+}
+
+// replicas are the counts a component reports. Before its first report they are zero, but kind and name are there.
+func replicas(name string, c *v1alpha1.DynamoComponentDeployment) v1alpha1.ServiceReplicaStatus {
+	if c != nil && c.Status.Service != nil {
+		return *c.Status.Service.DeepCopy()
+	}
+	return v1alpha1.ServiceReplicaStatus{ComponentKind: v1alpha1.ComponentKindDeployment, ComponentName: name}
+}
+
+// whyNotReady is empty for a component that is ready in the generation that is live. One that has not observed its
+// latest spec speaks of the past.
+func whyNotReady(c *v1alpha1.DynamoComponentDeployment) string {
+	if c == nil {
+		return "waiting for its DynamoComponentDeployment"
+	}
+	if c.Status.ObservedGeneration < c.Generation {
+		if failed := conditions.Find(c.Status.Conditions, v1alpha1.ConditionAvailable); failed != nil &&
+			failed.ObservedGeneration == c.Generation && failed.Status == metav1.ConditionFalse {
+			return failed.Message
+		}
+		return "its latest spec has not been processed yet"
+	}
+	if available := conditions.Find(c.Status.Conditions, v1alpha1.ConditionAvailable); available != nil {
+		if available.Status == metav1.ConditionTrue {
+			return ""
+		}
+		return available.Message
+	}
+	return "its state is not known yet"
+}
+
+// serves tells whether a component that should have replicas has one that takes requests.
+func serves(c *v1alpha1.DynamoComponentDeployment) bool {
+	if c == nil {
+		return false
+	}
+	if want := c.Spec.Replicas; want != nil && *want == 0 {
+		return true
+	}
+	s := c.Status.Service
+	if s == nil {
+		return false
+	}
+	if s.AvailableReplicas != nil {
+		return *s.AvailableReplicas > 0
+	}
+	return s.ReadyReplicas != nil && *s.ReadyReplicas > 0
+}
+
+// Events are what users should hear of a change of status, which is transitions only.
+func Events(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {
+	ready := conditions.Find(after.Conditions, v1alpha1.ConditionReady)
+	was := conditions.Find(before.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || (was != nil && was.Status == ready.Status && was.Reason == ready.Reason && was.ObservedGeneration == ready.ObservedGeneration) {
+		return nil
+	}
+	event := statusio.Event{Type: corev1.EventTypeWarning, Action: "Reconcile", Note: ready.Message}
+	switch {
+	case ready.Reason == conditions.ValidationFailed:
+		event.Reason = conditions.ValidationFailed
+	case ready.Reason == conditions.ReconcileFailed:
+		event.Reason = conditions.ReconcileError
+	case conditions.Became(before.Conditions, after.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue):
+		event.Type, event.Reason = corev1.EventTypeNormal, "Ready"
+		event.Note = fmt.Sprintf("All %d services are ready", len(after.Services))
+	case was != nil && was.Status == metav1.ConditionTrue:
+		event.Reason = "NotReady"
+		if was.ObservedGeneration != ready.ObservedGeneration {
+			return nil // the user changed the graph; that it is no longer ready is no news
+		}
+	default:
+		return nil
+	}
+	return []statusio.Event{event}
+}

@@ -1,0 +1,67 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers holds what all controllers share: the tools they are given and the plan they make. The folders
+// below it are one kind each and never import one another.
+package controllers
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/memo"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/render"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+)
+
+// Tools are what a controller works with. Only Apply and Status can write.
+type Tools struct {
+	Cache    client.Reader
+	Scheme   *runtime.Scheme
+	Observe  *observe.Observer
+	Apply    *apply.Applier
+	Status   *statusio.Writer
+	Settings input.Settings
+	Clock    clock.PassiveClock
+	Plans    *memo.Memo[Plan]
+}
+
+// Plan is what an object wants to exist, or why it cannot be had.
+type Plan struct {
+	Children apply.Plan
+	// Problems are the user's to solve; while there is one, no child is touched.
+	Problems field.ErrorList
+	// Err is ours to solve: an object that could not be encoded.
+	Err error
+}
+
+// Prepare turns rendered stages into a plan.
+func Prepare(scheme *runtime.Scheme, owner client.Object, stages render.Stages) Plan {
+	var plan Plan
+	for _, stage := range stages {
+		intents, err := apply.PrepareAll(scheme, owner, stage)
+		if err != nil {
+			return Plan{Err: err}
+		}
+		plan.Children = append(plan.Children, intents)
+	}
+	return plan
+}
+
+// Forget drops everything remembered about an object that is gone.
+func (t Tools) Forget(req reconcile.Request) {
+	if uid := t.Plans.Forget(req.NamespacedName); uid != "" {
+		t.Apply.Forget(uid)
+		t.Status.Forget(uid)
+	}
+}
+
+// Now is the time a status changes at.
+func (t Tools) Now() metav1.Time { return metav1.NewTime(t.Clock.Now()) }

@@ -1,0 +1,53 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Reported returns, by child, the failures that a user should read about. Conflicts, overload and time-outs pass by
+// themselves; putting them into a status would only make it flap.
+func (r Result) Reported() map[string]string {
+	about := map[string]string{}
+	for _, f := range r.Failures {
+		if !transient(f.Err) {
+			about[f.Key.String()] = explain(f.Err)
+		}
+	}
+	return about
+}
+
+// Err joins all failures, nil for none. Returning it makes the work queue try again with growing pauses.
+func (r Result) Err() error {
+	errs := make([]error, 0, len(r.Failures))
+	for _, f := range r.Failures {
+		errs = append(errs, f.Err)
+	}
+	return errors.Join(errs...)
+}
+
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || apierrors.ReasonForError(err) == "" && !isNameTaken(err)
+}
+
+func isNameTaken(err error) bool {
+	var taken *NameTakenError
+	return errors.As(err, &taken)
+}
+
+// explain is the server's own sentence where there is one: it names the field, which our wrapping does not.
+func explain(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return fmt.Sprintf("the API server refused it: %s", status.Status().Message)
+	}
+	return err.Error()
+}

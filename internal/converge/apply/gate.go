@@ -1,0 +1,136 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+)
+
+// verdict is what has to be done about one intent.
+type verdict int
+
+const (
+	nothing    verdict = iota // the child is as wanted
+	create                    // no child is known: first apply, without force
+	update                    // ours, but different: apply with force
+	goneFirst                 // ours, but on its way out: its deletion wakes us
+	notOurs                   // the name belongs to somebody else
+	unverified                // same hash, but the fields have to be compared
+)
+
+// judge decides about one intent from metadata alone, which is all it takes in the steady state.
+func judge(intent Intent, owner types.UID, live client.Object, seen state) verdict {
+	if live == nil {
+		return create
+	}
+	if controller := metav1.GetControllerOf(live); controller != nil && controller.UID != owner {
+		return notOurs
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return goneFirst
+	}
+	if live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash {
+		return update
+	}
+	if !seen.sameObject(live, intent.Hash) {
+		return unverified
+	}
+	if seen.version == live.GetResourceVersion() {
+		return nothing
+	}
+	// A status write moves the version but not the generation. Metadata edits move no generation, so metadata is
+	// looked at every time; kinds without a generation are compared in full.
+	if live.GetGeneration() == 0 || live.GetGeneration() != seen.generation {
+		return unverified
+	}
+	if !metadataContained(intent, live) {
+		return update
+	}
+	return nothing
+}
+
+// verify compares every field of the intent with the live object.
+func verify(intent Intent, live client.Object) (bool, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, err
+	}
+	// Objects from a typed cache do not carry their kind.
+	fields["apiVersion"], fields["kind"] = intent.body["apiVersion"], intent.body["kind"]
+	return contained(intent.body, fields), nil
+}
+
+func metadataContained(intent Intent, live client.Object) bool {
+	want, _ := intent.body["metadata"].(map[string]any)
+	return stringsContained(want["labels"], live.GetLabels()) &&
+		stringsContained(want["annotations"], live.GetAnnotations()) &&
+		metav1.GetControllerOf(live) != nil
+}
+
+func stringsContained(want any, got map[string]string) bool {
+	m, _ := want.(map[string]any)
+	for key, value := range m {
+		if got[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// state is a child as it was when all its fields were last known to be as wanted.
+type state struct {
+	uid        types.UID
+	hash       string
+	version    string
+	generation int64
+}
+
+func (s state) sameObject(live client.Object, hash string) bool {
+	return s.uid == live.GetUID() && s.hash == hash
+}
+
+// memory holds the state of every child by owner, so that all of it goes when the owner goes.
+type memory struct {
+	mu      sync.Mutex
+	byOwner map[types.UID]map[recent.Key]state
+}
+
+func newMemory() *memory { return &memory{byOwner: map[types.UID]map[recent.Key]state{}} }
+
+func (m *memory) get(owner types.UID, k recent.Key) state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byOwner[owner][k]
+}
+
+func (m *memory) put(owner types.UID, k recent.Key, hash string, live client.Object) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byOwner[owner] == nil {
+		m.byOwner[owner] = map[recent.Key]state{}
+	}
+	m.byOwner[owner][k] = state{
+		uid: live.GetUID(), hash: hash, version: live.GetResourceVersion(), generation: live.GetGeneration(),
+	}
+}
+
+func (m *memory) drop(owner types.UID, k recent.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byOwner[owner], k)
+}
+
+func (m *memory) dropOwner(owner types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byOwner, owner)
+}

@@ -1,0 +1,82 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+)
+
+// NameTakenError says that a child cannot exist because something else has its name. Only a person can resolve that.
+type NameTakenError struct {
+	Key    recent.Key
+	Holder string
+}
+
+// Error names the object, who holds it and the ways out.
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("%s exists already and belongs to %s: delete or rename it, or rename the graph or service",
+		e.Key, e.Holder)
+}
+
+// holder describes to whom an object belongs.
+func holder(obj client.Object) string {
+	if c := metav1.GetControllerOf(obj); c != nil {
+		return c.Kind + " " + c.Name
+	}
+	return "no controller that we know of"
+}
+
+// madeByUs recognises a child that lost its owner reference, for example by a deletion that orphaned it.
+func madeByUs(obj client.Object) bool {
+	return obj.GetAnnotations()[names.AnnotationAppliedHash] != ""
+}
+
+// builtIn manage fields of children right after their creation, before our cache may have shown the child at all.
+var builtIn = map[string]bool{"kube-controller-manager": true}
+
+// hadAnotherMaker tells from the answer to a first apply that the object existed before and was not ours: somebody else
+// manages fields of it without having made us its controller.
+func hadAnotherMaker(answer client.Object, owner types.UID) bool {
+	foreign := false
+	ours := `k:{"uid":"` + string(owner) + `"}`
+	for _, m := range answer.GetManagedFields() {
+		if m.Manager == names.FieldManager || m.Subresource != "" || builtIn[m.Manager] || m.FieldsV1 == nil {
+			continue
+		}
+		// The key is JSON inside JSON, so its quotes are escaped.
+		if strings.Contains(strings.ReplaceAll(string(m.FieldsV1.Raw), `\"`, `"`), ours) {
+			return false
+		}
+		foreign = true
+	}
+	return foreign
+}
+
+// release undoes a first apply that hit a stranger's object. Applying an empty intent gives up every field we own and
+// changes nothing that the stranger set.
+func (a *Applier) release(ctx context.Context, owner client.Object, intent Intent, found client.Object) outcome {
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(intent.gvk)
+	empty.SetName(intent.Key.Name)
+	empty.SetNamespace(intent.Key.Namespace)
+	empty.SetUID(found.GetUID())
+	a.recent.Deleted(intent.Key, found.GetUID())
+	a.memory.drop(owner.GetUID(), intent.Key)
+	err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(empty),
+		client.FieldOwner(names.FieldManager), client.ForceOwnership)
+	if err != nil {
+		return outcome{wrote: true, failed: fmt.Errorf("release %s, which is not ours: %w", intent.Key, err)}
+	}
+	return outcome{wrote: true, failed: &NameTakenError{Key: intent.Key, Holder: "no controller that we know of"}}
+}

@@ -1,0 +1,122 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observe is the read side: it collects the children of an owner from the informer caches, by index and
+// without copies. It cannot write, by type.
+package observe
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+)
+
+// byController is the name of the index from a controller's UID to what it controls.
+const byController = "controllerUID"
+
+// Observer reads the children of one kind of owner.
+type Observer struct {
+	cache  client.Reader
+	scheme *runtime.Scheme
+	kinds  []schema.GroupVersionKind
+}
+
+// NewObserver returns an observer for owners whose children have the given kinds. Index must have been called for each.
+func NewObserver(cache client.Reader, scheme *runtime.Scheme, kinds ...schema.GroupVersionKind) *Observer {
+	return &Observer{cache: cache, scheme: scheme, kinds: kinds}
+}
+
+// Index makes children of a kind findable by their controller.
+func Index(ctx context.Context, indexer client.FieldIndexer, child client.Object) error {
+	err := indexer.IndexField(ctx, child, byController, func(obj client.Object) []string {
+		if c := metav1.GetControllerOf(obj); c != nil {
+			return []string{string(c.UID)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index %T by its controller: %w", child, err)
+	}
+	return nil
+}
+
+// Children returns everything the owner controls, and besides it whatever else in the cache has the name of something
+// the plan wants: a child that lost its owner reference must be seen to be taken back.
+func (o *Observer) Children(ctx context.Context, owner client.Object, plan apply.Plan) (apply.Children, error) {
+	children := apply.Children{}
+	for _, gvk := range o.kinds {
+		if err := o.controlled(ctx, owner, gvk, children); err != nil {
+			return nil, err
+		}
+	}
+	for _, stage := range plan {
+		for _, intent := range stage {
+			if err := o.named(ctx, intent.Key, children); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return children, nil
+}
+
+func (o *Observer) controlled(ctx context.Context, owner client.Object, gvk schema.GroupVersionKind, into apply.Children) error {
+	list, err := o.scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return fmt.Errorf("make a list of %s: %w", gvk.Kind, err)
+	}
+	found, ok := list.(client.ObjectList)
+	if !ok {
+		return fmt.Errorf("kind %sList is not a list", gvk.Kind)
+	}
+	err = o.cache.List(ctx, found, client.InNamespace(owner.GetNamespace()),
+		client.MatchingFields{byController: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list %s of %q: %w", gvk.Kind, owner.GetName(), err)
+	}
+	return meta.EachListItem(found, func(item runtime.Object) error {
+		obj, ok := item.(client.Object)
+		if !ok {
+			return fmt.Errorf("item of %sList has no metadata", gvk.Kind)
+		}
+		into[recent.KeyOf(gvk.GroupKind(), obj)] = obj
+		return nil
+	})
+}
+
+func (o *Observer) named(ctx context.Context, key recent.Key, into apply.Children) error {
+	if into[key] != nil {
+		return nil
+	}
+	for _, gvk := range o.kinds {
+		if gvk.GroupKind() != key.GroupKind {
+			continue
+		}
+		made, err := o.scheme.New(gvk)
+		if err != nil {
+			return fmt.Errorf("make a %s: %w", gvk.Kind, err)
+		}
+		obj, ok := made.(client.Object)
+		if !ok {
+			return fmt.Errorf("kind %s has no metadata", gvk.Kind)
+		}
+		err = o.cache.Get(ctx, key.NamespacedName, obj)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", key, err)
+		}
+		into[key] = obj
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recent remembers what this process wrote until the informer cache shows it, so that a reconcile never acts
+// on a world older than its own writes. Being wrong is cheap by design: at worst an idempotent request is repeated.
+package recent
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// trustUnseen is how long an object that was written but is not in the cache is believed to exist. A watch that was
+// cut between our write and somebody's delete shows neither, so the belief has to end by itself.
+const trustUnseen = 5 * time.Second
+
+// Key addresses one object across kinds.
+type Key struct {
+	schema.GroupKind
+	types.NamespacedName
+}
+
+// KeyOf is the key of an object of the given kind.
+func KeyOf(gk schema.GroupKind, obj client.Object) Key {
+	return Key{GroupKind: gk, NamespacedName: client.ObjectKeyFromObject(obj)}
+}
+
+// String reads well in a sentence: the kind, then the name.
+func (k Key) String() string { return k.Kind + " " + k.Name }
+
+type entry struct {
+	written client.Object // what the server answered, nil after a delete
+	deleted types.UID
+	at      time.Time
+}
+
+// Store holds the writes that the cache has not confirmed yet. It is safe for concurrent use.
+type Store struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	entries map[Key]entry
+}
+
+// NewStore returns an empty store.
+func NewStore(c clock.PassiveClock) *Store {
+	return &Store{clock: c, entries: map[Key]entry{}}
+}
+
+// Wrote records the server's answer to a create, apply or update. Answers to concurrent requests may arrive in either
+// order; the later state stays.
+func (s *Store) Wrote(k Key, answer client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[k]; e.written != nil && older(answer, e.written) {
+		return
+	}
+	s.entries[k] = entry{written: answer, at: s.clock.Now()}
+}
+
+// Deleted records that the object with this UID was asked to go.
+func (s *Store) Deleted(k Key, uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[k] = entry{deleted: uid, at: s.clock.Now()}
+}
+
+// Newest returns the later of what the cache holds (nil for nothing) and what this process wrote. A positive duration
+// asks to be called again by then: the answer rests on a write that the cache has not shown yet.
+func (s *Store) Newest(k Key, cached client.Object) (client.Object, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[k]
+	if !ok {
+		return cached, 0
+	}
+	left := trustUnseen - s.clock.Since(e.at)
+	if left <= 0 {
+		delete(s.entries, k)
+		return cached, 0
+	}
+	if e.written == nil {
+		if cached == nil || cached.GetUID() != e.deleted {
+			delete(s.entries, k)
+			return cached, 0
+		}
+		return nil, left
+	}
+	if cached != nil && !older(cached, e.written) {
+		delete(s.entries, k)
+		return cached, 0
+	}
+	return e.written, left
+}
+
+// older tells whether a is a previous state of b. Versions that cannot be ordered count as equal, which makes the cache win.
+func older(a, b client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && order < 0
+}

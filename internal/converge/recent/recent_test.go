@@ -1,0 +1,77 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package recent
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func service(uid, version string) client.Object {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: types.UID(uid), ResourceVersion: version}}
+}
+
+func TestNewestPrefersOurWriteUntilTheCacheHasIt(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		write  func(*Store, Key)
+		cached client.Object
+		want   string // resource version, "" for none
+		wait   bool
+	}{
+		"nothing written, cache rules":           {cached: service("a", "7"), want: "7"},
+		"written, not in the cache":              {write: wrote("a", "9"), want: "9", wait: true},
+		"written, cache is behind":               {write: wrote("a", "9"), cached: service("a", "7"), want: "9", wait: true},
+		"versions are numbers, not text":         {write: wrote("a", "10"), cached: service("a", "9"), want: "10", wait: true},
+		"written, cache has it":                  {write: wrote("a", "9"), cached: service("a", "9"), want: "9"},
+		"written, cache is ahead":                {write: wrote("a", "9"), cached: service("b", "12"), want: "12"},
+		"deleted, cache still shows it":          {write: removed("a"), cached: service("a", "7"), wait: true},
+		"deleted, cache confirms":                {write: removed("a")},
+		"deleted, somebody made another already": {write: removed("a"), cached: service("b", "12"), want: "12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+			if tc.write != nil {
+				tc.write(s, k)
+			}
+			got, wait := s.Newest(k, tc.cached)
+			version := ""
+			if got != nil {
+				version = got.GetResourceVersion()
+			}
+			if version != tc.want || (wait > 0) != tc.wait {
+				t.Errorf("got version %q and wait %v, want %q and wait %v", version, wait, tc.want, tc.wait)
+			}
+		})
+	}
+}
+
+func TestAnUnseenWriteIsBelievedForAWhileOnly(t *testing.T) {
+	t.Parallel()
+	c := clocktesting.NewFakePassiveClock(time.Now())
+	s, k := NewStore(c), key()
+	s.Wrote(k, service("a", "9"))
+	c.SetTime(c.Now().Add(trustUnseen + time.Millisecond))
+	if got, wait := s.Newest(k, nil); got != nil || wait != 0 {
+		t.Errorf("got %v and wait %v for an object nobody has seen for too long, want nothing", got, wait)
+	}
+}
+
+func key() Key { return KeyOf(schema.GroupKind{Kind: "Service"}, service("a", "1")) }
+
+func wrote(uid, version string) func(*Store, Key) {
+	return func(s *Store, k Key) { s.Wrote(k, service(uid, version)) }
+}
+
+func removed(uid string) func(*Store, Key) {
+	return func(s *Store, k Key) { s.Deleted(k, types.UID(uid)) }
+}

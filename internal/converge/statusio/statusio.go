@@ -1,0 +1,138 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statusio is the only writer of status and events. A status is compared before it is written, written once,
+// and events follow the write: what a user reads in an event is already true in the object.
+package statusio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+)
+
+const (
+	// progressEvery is how often progress inside one state is written. Transitions are written at once: a user waits
+	// for "Ready", nobody waits for "3 of 8".
+	progressEvery = time.Second
+
+	// afterConflict is how soon a status that met a newer object is computed again.
+	afterConflict = 50 * time.Millisecond
+)
+
+// Event is one line for the users of an object, sent after the status that justifies it was stored.
+type Event struct {
+	Type   string // corev1.EventTypeNormal or EventTypeWarning
+	Reason string
+	Action string
+	Note   string
+}
+
+// Change is a status to be stored.
+type Change struct {
+	Kind          schema.GroupKind
+	Before, After client.Object // equal but for status; After must be a copy that the caller gives away
+	// Transition tells that a state changed, not only how far it is.
+	Transition bool
+	Events     []Event
+}
+
+// Writer stores status and sends events.
+type Writer struct {
+	api    client.StatusClient
+	events events.EventRecorder
+	recent *recent.Store
+	clock  clock.PassiveClock
+
+	mu   sync.Mutex
+	last map[types.UID]time.Time
+}
+
+// NewWriter returns a writer.
+func NewWriter(api client.StatusClient, recorder events.EventRecorder, store *recent.Store, c clock.PassiveClock) *Writer {
+	return &Writer{api: api, events: recorder, recent: store, clock: c, last: map[types.UID]time.Time{}}
+}
+
+// Newest returns the later of the cached primary object and the one this writer stored last, so that a status is never
+// compared with one from before our own write.
+func (w *Writer) Newest(kind schema.GroupKind, cached client.Object) client.Object {
+	newest, _ := w.recent.Newest(recent.KeyOf(kind, cached), cached)
+	return newest
+}
+
+// Forget drops what is remembered about an object that no longer exists.
+func (w *Writer) Forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.last, uid)
+}
+
+// Write stores the change if there is one. A positive duration asks for another pass by then: the change was held back
+// because it is mere progress, or met a newer object.
+func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(c.Before, c.After) {
+		return 0, nil
+	}
+	if wait := w.pace(c); wait > 0 {
+		return wait, nil
+	}
+	if err := w.api.Status().Update(ctx, c.After); err != nil {
+		if apierrors.IsConflict(err) {
+			return afterConflict, nil
+		}
+		if apierrors.IsNotFound(err) {
+			return 0, nil // deleted meanwhile; nobody is left to read it
+		}
+		return 0, fmt.Errorf("write status of %s %q: %w", c.Kind.Kind, c.After.GetName(), err)
+	}
+	w.recent.Wrote(recent.KeyOf(c.Kind, c.After), c.After)
+	w.written(c.After.GetUID())
+	for _, e := range c.Events {
+		w.events.Eventf(c.After, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+	}
+	return 0, nil
+}
+
+// pace returns how long mere progress has to wait.
+func (w *Writer) pace(c Change) time.Duration {
+	if c.Transition {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.last[c.After.GetUID()]
+	if !ok {
+		return 0
+	}
+	return max(0, progressEvery-w.clock.Since(last))
+}
+
+func (w *Writer) written(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[uid] = w.clock.Now()
+}
+
+// Answer tells the work queue how to go on: with back-off after an error, else by the earlier of two wishes.
+func Answer(result reconcile.Result, wake time.Duration, errs ...error) (reconcile.Result, error) {
+	if err := errors.Join(errs...); err != nil {
+		return reconcile.Result{}, err
+	}
+	if wake > 0 && (result.RequeueAfter == 0 || wake < result.RequeueAfter) {
+		result.RequeueAfter = wake
+	}
+	return result, nil
+}

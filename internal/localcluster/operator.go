@@ -1,0 +1,130 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+)
+
+// operatorBindingLabel marks what gives the operator its rights, so that a later start can take them away again.
+const operatorBindingLabel = "dynamo-local/operator-rights"
+
+// startOperator prepares the cluster for the operator and starts it, if there is one.
+func (c *Cluster) startOperator(ctx context.Context) error {
+	if c.opts.BeforeOperator != nil {
+		if err := c.opts.BeforeOperator(ctx, c); err != nil {
+			return fmt.Errorf("prepare the cluster for the operator: %w", err)
+		}
+	}
+	if c.opts.Operator == nil {
+		return nil
+	}
+	c.say("starting the operator")
+	if err := c.grantOperator(ctx, c.opts.Operator.RoleFile); err != nil {
+		return err
+	}
+	digest, err := FileDigest(c.opts.Operator.Path)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.record.Options.Operator.Digest = digest
+	c.mu.Unlock()
+	return c.run(ctx, c.operatorComponent(*c.opts.Operator))
+}
+
+// operatorComponent runs the operator as its own user, with its listeners on free ports unless args say otherwise.
+func (c *Cluster) operatorComponent(o OperatorOptions) component {
+	health := loopback(c.record.Ports[portOperatorHealth])
+	args := []string{
+		"--health-probe-bind-address=" + health,
+		"--metrics-bind-address=" + loopback(c.record.Ports[portOperatorMetrics]),
+	}
+	probe := Probe{URL: "http://" + health + "/readyz"}
+	for _, arg := range o.Args {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "health-probe-bind-address") {
+			probe = Probe{} // the caller moved it to where we cannot know
+		}
+	}
+	return component{
+		name: OperatorComponent, path: o.Path, args: append(args, o.Args...), grace: clientGrace, probe: probe,
+		env: append(os.Environ(), "KUBECONFIG="+kubeconfigPath(c.opts.StateDir, UserOperator)),
+	}
+}
+
+// grantOperator gives the operator's user exactly the ClusterRoles in roleFile, or every right when there is no file.
+func (c *Cluster) grantOperator(ctx context.Context, roleFile string) error {
+	roles := []string{"cluster-admin"}
+	if roleFile == "" {
+		c.say("the operator may do everything, because no file with its role was given")
+	}
+	if roleFile != "" {
+		var err error
+		if roles, err = c.applyRoles(ctx, roleFile); err != nil {
+			return err
+		}
+	}
+	api, err := c.clientset()
+	if err != nil {
+		return err
+	}
+	// The role of a binding cannot be changed, and rights of an earlier start would hide that the new role lacks some.
+	err = api.RbacV1().ClusterRoleBindings().DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: operatorBindingLabel})
+	if err != nil {
+		return fmt.Errorf("take back earlier rights of the operator: %w", err)
+	}
+	for _, role := range roles {
+		if err := bindOperator(ctx, api, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyRoles applies the ClusterRoles in a file and returns their names.
+func (c *Cluster) applyRoles(ctx context.Context, file string) ([]string, error) {
+	objects, err := decodeFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read role of the operator: %w", err)
+	}
+	var roles []*unstructured.Unstructured
+	var names []string
+	for _, object := range objects {
+		if object.GetKind() == "ClusterRole" {
+			roles, names = append(roles, object), append(names, object.GetName())
+		}
+	}
+	if len(roles) == 0 {
+		return nil, fmt.Errorf("%s holds no ClusterRole", file)
+	}
+	config, err := c.RESTConfig(UserAdmin)
+	if err != nil {
+		return nil, err
+	}
+	return names, ApplyObjects(ctx, config, fieldManager, roles)
+}
+
+func bindOperator(ctx context.Context, api *kubernetes.Clientset, role string) error {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "dynamo-local:operator:" + role,
+			Labels: map[string]string{operatorBindingLabel: "true"},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: UserOperator}},
+	}
+	if _, err := api.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("bind role %s to the operator: %w", role, err)
+	}
+	return nil
+}

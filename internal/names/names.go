@@ -1,0 +1,122 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names knows every name, label, annotation and port of the wire contract. Nothing else builds a name: a
+// child that is called differently tomorrow is an orphan today.
+package names
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// FieldManager owns every field the operator applies to its children.
+const FieldManager = "dynamo-operator"
+
+// Labels of the wire contract, and one of our own.
+const (
+	LabelSelector         = "nvidia.com/selector"
+	LabelGraph            = "nvidia.com/dynamo-graph-deployment-name"
+	LabelComponent        = "nvidia.com/dynamo-component"
+	LabelDynamoNamespace  = "nvidia.com/dynamo-namespace"
+	LabelComponentType    = "nvidia.com/dynamo-component-type"
+	LabelSubComponentType = "nvidia.com/dynamo-sub-component-type"
+	LabelBaseModelHash    = "nvidia.com/dynamo-base-model-hash"
+	LabelMetricsEnabled   = "nvidia.com/metrics-enabled"
+	LabelManagedBy        = "nvidia.com/managed-by"
+
+	// LabelDiscoveryBackend and LabelDiscoveryEnabled mark Services in which workers look for each other.
+	LabelDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
+	LabelDiscoveryEnabled = "nvidia.com/dynamo-discovery-enabled"
+
+	LabelAppManagedBy = "app.kubernetes.io/managed-by"
+	LabelAppComponent = "app.kubernetes.io/component"
+	LabelAppName      = "app.kubernetes.io/name"
+
+	// LabelApplied is on every child and on no pod: the informer caches select by it, so that memory grows with
+	// what the operator made and not with what else lives in the cluster.
+	LabelApplied = "nvidia.com/applied-by"
+)
+
+// Annotations of the wire contract, and one of our own.
+const (
+	AnnotationDiscoveryBackend      = "nvidia.com/dynamo-discovery-backend"
+	AnnotationEnableMetrics         = "nvidia.com/enable-metrics"
+	AnnotationEnableGrove           = "nvidia.com/enable-grove"
+	AnnotationBaseModel             = "nvidia.com/dynamo-base-model"
+	AnnotationRestartAt             = "nvidia.com/restartAt"
+	AnnotationStrategy              = "nvidia.com/deployment-strategy"
+	AnnotationMaxSurge              = "nvidia.com/deployment-rolling-update-max-surge"
+	AnnotationMaxUnavailable        = "nvidia.com/deployment-rolling-update-max-unavailable"
+	AnnotationDebugMode             = "nvidia.com/enable-debug-mode"
+	AnnotationStealingTrafficDebug  = "nvidia.com/enable-stealing-traffic-debug-mode"
+	AnnotationDebugPodGetsTraffic   = "nvidia.com/enable-debug-pod-receive-production-traffic"
+	AnnotationNoPullSecretDiscovery = "nvidia.com/disable-image-pull-secret-discovery"
+
+	// AnnotationAppliedHash carries "v1:" and the SHA-256 of what was last applied. A child that has the hash of
+	// today's intent needs no request, also after a restart of the operator.
+	AnnotationAppliedHash = "nvidia.com/applied-hash"
+
+	// SwitchPrefix is shared by all annotations that steer the operator. They stay off pods: copying a switch would
+	// roll pods for a change that means nothing to them.
+	SwitchPrefix = "nvidia.com/"
+)
+
+// Values used with the labels above.
+const (
+	OperatorName = "dynamo-operator"
+	True         = "true"
+	False        = "false"
+	RBAC         = "rbac"
+)
+
+// Discovery back ends.
+const (
+	DiscoveryKubernetes = "kubernetes"
+	DiscoveryEtcd       = "etcd"
+)
+
+// Ports by name and number.
+const (
+	PortHTTP       = "http"
+	PortHTTPNumber = 8000
+
+	PortSystem       = "system"
+	PortSystemNumber = 9090
+)
+
+// Pieces of a pod that other programs look for by name.
+const (
+	MainContainer       = "main"
+	SharedMemoryVolume  = "shared-memory"
+	SharedMemoryPath    = "/dev/shm"
+	DefaultSharedMemory = "8Gi"
+	VLLMCachePath       = "/root/.cache/vllm"
+	DefaultFSGroup      = 1000
+	GPUResource         = "nvidia.com/gpu"
+)
+
+// Component names a graph's component and everything that stands for it one to one: its DynamoComponentDeployment,
+// Deployment and Service.
+func Component(graph, service string) string {
+	return graph + "-" + strings.ToLower(service)
+}
+
+// DiscoveryAccount names the ServiceAccount under which a graph's pods find each other.
+func DiscoveryAccount(graph string) string { return graph + "-k8s-service-discovery" }
+
+// DiscoveryRole names the Role of DiscoveryAccount.
+func DiscoveryRole(graph string) string { return DiscoveryAccount(graph) + "-role" }
+
+// DiscoveryBinding names the RoleBinding of DiscoveryAccount.
+func DiscoveryBinding(graph string) string { return DiscoveryAccount(graph) + "-binding" }
+
+// ModelHash is the form in which a model name fits a label: eight hexadecimal digits of its SHA-256.
+func ModelHash(model string) string {
+	sum := sha256.Sum256([]byte(model))
+	return hex.EncodeToString(sum[:])[:8]
+}
+
+// ModelService names the headless Service over all pods that serve a base model.
+func ModelService(model string) string { return "dynamo-model-" + ModelHash(model) }

@@ -1,0 +1,143 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the composition root: the only package that knows every controller, and where they are given their
+// tools.
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+)
+
+// Scheme knows every kind the operator reads or writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// Run builds the operator and runs it until the context ends.
+func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
+	log := ctrl.Log.WithName("start")
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if len(c.Reserved) > 0 {
+		log.Info("Accepted flags whose features are not part of this release yet", "flags", c.Reserved)
+	}
+	mgr, err := New(ctx, c, api)
+	if err != nil {
+		return err
+	}
+	log.Info("Operator is starting", "version", c.OperatorVersion, "namespace", c.RestrictedNamespace, "discovery", c.Render.DiscoveryBackend)
+	return mgr.Start(ctx)
+}
+
+// New builds the operator.
+func New(ctx context.Context, c *config.Config, api *rest.Config) (manager.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := manager.New(api, options(c, scheme))
+	if err != nil {
+		return nil, fmt.Errorf("set up the manager: %w", err)
+	}
+	if err := addControllers(ctx, mgr, c); err != nil {
+		return nil, err
+	}
+	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
+		if err := add(name, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("add %s: %w", name, err)
+		}
+	}
+	return mgr, nil
+}
+
+func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
+	return manager.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(c),
+		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress, SecureServing: c.MetricsSecure, TLSOpts: tlsOptions(c)},
+		HealthProbeBindAddress:        c.ProbeAddress,
+		LeaderElection:                c.LeaderElect,
+		LeaderElectionID:              c.LeaderElectionID,
+		LeaderElectionNamespace:       c.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		Controller: ctrlconfig.Controller{
+			// A standby keeps its caches warm, so that a failover costs the lease and nothing more.
+			EnableWarmup: ptr.To(true),
+			// Tests run several operators in one process; names of controllers are then not unique.
+			SkipNameValidation:    ptr.To(true),
+			ReconciliationTimeout: reconcileTimeout,
+		},
+	}
+}
+
+// cacheOptions keep memory proportional to what the operator made: children are selected by our label, and fields that
+// nothing reads are dropped on arrival.
+func cacheOptions(c *config.Config) cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.LabelApplied: names.OperatorName})}
+	opts := cache.Options{
+		DefaultTransform:            cache.TransformStripManagedFields(),
+		ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours,
+			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
+		},
+	}
+	if c.RestrictedNamespace != "" {
+		opts.DefaultNamespaces = map[string]cache.Config{c.RestrictedNamespace: {}}
+	}
+	return opts
+}
+
+func tlsOptions(c *config.Config) []func(*tls.Config) {
+	return []func(*tls.Config){func(t *tls.Config) {
+		t.MinVersion = tls.VersionTLS12
+		if !c.EnableHTTP2 {
+			t.NextProtos = []string{"http/1.1"}
+		}
+	}}
+}
+
+// writers are the two packages through which everything is written. All controllers share them, so that one sees what
+// the other has just done.
+type writers struct {
+	store *recent.Store
+	apply *apply.Applier
+}
+
+func newWriters(mgr manager.Manager) writers {
+	store := recent.NewStore(clock.RealClock{})
+	return writers{store: store, apply: apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store)}
+}

@@ -1,0 +1,126 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package input is what renderers know: one component, the graph around it and the operator's settings. Renderers take
+// it and nothing else, so that equal inputs give equal objects.
+package input
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+)
+
+// Settings are the operator's settings that reach rendered objects.
+type Settings struct {
+	NATSAddress        string
+	EtcdAddress        string
+	ModelExpressURL    string
+	PrometheusEndpoint string
+	DiscoveryBackend   string
+}
+
+// Component is one component and where it stands.
+type Component struct {
+	// Name is that of the DynamoComponentDeployment and of its workload.
+	Name      string
+	Namespace string
+	// Graph is the name of the graph the component belongs to, empty for one that stands alone.
+	Graph     string
+	Framework string
+	Spec      *v1alpha1.DynamoComponentDeploymentSharedSpec
+	// Labels are those of the DynamoComponentDeployment object, without our bookkeeping.
+	Labels map[string]string
+	// Path is where Spec stands in what the user wrote, for error messages.
+	Path     *field.Path
+	Settings Settings
+}
+
+// FromDeployment views a DynamoComponentDeployment as a component. Path is nil for "spec" of that object itself.
+func FromDeployment(c *v1alpha1.DynamoComponentDeployment, s Settings, path *field.Path) Component {
+	if path == nil {
+		path = field.NewPath("spec")
+	}
+	labels := maps.Clone(c.Labels)
+	delete(labels, names.LabelApplied)
+	return Component{
+		Name: c.Name, Namespace: c.Namespace, Graph: c.GetParentGraphDeploymentName(),
+		Framework: c.Spec.BackendFramework, Spec: &c.Spec.DynamoComponentDeploymentSharedSpec,
+		Labels: labels, Path: path, Settings: s,
+	}
+}
+
+// DynamoNamespace is the name space in which the component's processes find each other.
+func (c Component) DynamoNamespace() string {
+	graph := c.Graph
+	if graph == "" {
+		graph = c.Name
+		if own := c.Spec.DynamoNamespace; own != nil && *own != "" && !c.Spec.GlobalDynamoNamespace {
+			return *own
+		}
+	}
+	return v1alpha1.ComputeDynamoNamespace(c.Spec.GlobalDynamoNamespace, c.Namespace, graph)
+}
+
+// Discovery is the discovery back end of the component: its own annotation if there is one, else the operator's setting.
+func (c Component) Discovery() string {
+	if own, ok := c.Spec.Annotations[names.AnnotationDiscoveryBackend]; ok {
+		return own
+	}
+	return c.Settings.DiscoveryBackend
+}
+
+// Parent is the graph's name, or the component's own where there is no graph.
+func (c Component) Parent() string {
+	if c.Graph == "" {
+		return c.Name
+	}
+	return c.Graph
+}
+
+// IsFrontend tells whether the component takes users' requests.
+func (c Component) IsFrontend() bool { return c.Spec.ComponentType == v1alpha1.ComponentTypeFrontend }
+
+// IsEngine tells whether the component runs an inference engine.
+func (c Component) IsEngine() bool {
+	switch c.Spec.ComponentType {
+	case v1alpha1.ComponentTypeWorker, v1alpha1.ComponentTypePrefill, v1alpha1.ComponentTypeDecode:
+		return true
+	}
+	return false
+}
+
+// ModelName is the base model the component serves, empty for none.
+func (c Component) ModelName() string {
+	if c.Spec.ModelRef == nil {
+		return ""
+	}
+	return c.Spec.ModelRef.Name
+}
+
+// ObjectLabels are the labels of everything made for the component.
+func (c Component) ObjectLabels() map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, c.Spec.Labels)
+	maps.Copy(labels, c.Labels)
+	if model := c.ModelName(); model != "" {
+		labels[names.LabelBaseModelHash] = names.ModelHash(model)
+	}
+	return labels
+}
+
+// ObjectAnnotations are the annotations of the component's workload and Services.
+func (c Component) ObjectAnnotations() map[string]string {
+	annotations := map[string]string{}
+	maps.Copy(annotations, c.Spec.Annotations)
+	if c.Spec.ExtraPodMetadata != nil {
+		maps.Copy(annotations, c.Spec.ExtraPodMetadata.Annotations)
+	}
+	if model := c.ModelName(); model != "" {
+		annotations[names.AnnotationBaseModel] = model
+	}
+	return annotations
+}

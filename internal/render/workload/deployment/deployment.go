@@ -1,0 +1,63 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deployment renders a component that runs on single nodes as a Deployment.
+package deployment
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/pod"
+)
+
+// defaultShare of the replicas may be surplus or missing during a rollout.
+const defaultShare = "25%"
+
+// Render returns the component's Deployment.
+func Render(c input.Component) (*appsv1.Deployment, field.ErrorList) {
+	template, errs := pod.Template(c)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: c.Name, Namespace: c.Namespace, Labels: c.ObjectLabels(), Annotations: c.ObjectAnnotations(),
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: c.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{names.LabelSelector: c.Name}},
+			Strategy: strategy(c),
+			Template: template,
+		},
+	}, errs
+}
+
+// strategy reads the rollout annotations. A text that is no known strategy means a rolling update, as it always did.
+func strategy(c input.Component) appsv1.DeploymentStrategy {
+	if c.Spec.Annotations[names.AnnotationStrategy] == string(appsv1.RecreateDeploymentStrategyType) {
+		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	}
+	annotations := c.ObjectAnnotations()
+	return appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge:       share(annotations[names.AnnotationMaxSurge]),
+			MaxUnavailable: share(annotations[names.AnnotationMaxUnavailable]),
+		},
+	}
+}
+
+func share(text string) *intstr.IntOrString {
+	value := intstr.FromString(defaultShare)
+	if text != "" {
+		value = intstr.FromString(text)
+	}
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		value = intstr.FromInt32(int32(n))
+	}
+	return &value
+}

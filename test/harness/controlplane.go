@@ -1,0 +1,247 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package harness gives tests a real Kubernetes control plane.
+//
+// A test package has one control plane, started by [Main] from its TestMain, and each test has a namespace of its own.
+// The control plane dies with the test binary, however that ends.
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/config/crd"
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+)
+
+// statePrefix begins the name of every state directory of a test run.
+const statePrefix = "dynamo-test-"
+
+// Option adds something to the control plane of a test package.
+type Option func(*localcluster.Options)
+
+// WithControllerManager runs the controllers of Kubernetes: Deployments, Jobs, garbage collection and so on.
+func WithControllerManager() Option {
+	return func(o *localcluster.Options) { o.ControllerManager = true }
+}
+
+// WithScheduler runs the scheduler.
+func WithScheduler() Option {
+	return func(o *localcluster.Options) { o.Scheduler = true }
+}
+
+// WithNodes simulates nodes with gpus graphics cards each. Pods can only get there with the help of the controller
+// manager and the scheduler, so these run too.
+func WithNodes(nodes, gpus int) Option {
+	return func(o *localcluster.Options) {
+		o.Nodes, o.GPUs = nodes, gpus
+		o.ControllerManager, o.Scheduler = true, true
+	}
+}
+
+// WithLWS runs the LeaderWorkerSet controller and what it needs.
+func WithLWS() Option {
+	return func(o *localcluster.Options) { o.LWS, o.ControllerManager = true, true }
+}
+
+// WithAudit records every request; see AuditLog.
+func WithAudit() Option {
+	return func(o *localcluster.Options) { o.Audit = true }
+}
+
+// WithAPIServerArgs passes further arguments to the API server.
+func WithAPIServerArgs(args ...string) Option {
+	return func(o *localcluster.Options) { o.APIServerArgs = append(o.APIServerArgs, args...) }
+}
+
+// WithControllerManagerArgs passes further arguments to the controller manager, for example a shorter sync period.
+func WithControllerManagerArgs(args ...string) Option {
+	return func(o *localcluster.Options) {
+		o.ControllerManager = true
+		o.ControllerManagerArgs = append(o.ControllerManagerArgs, args...)
+	}
+}
+
+// controlPlane is what the tests of a package share.
+type controlPlane struct {
+	cluster *localcluster.Cluster
+	options localcluster.Options
+	scheme  *runtime.Scheme
+	admin   client.Client
+}
+
+// current is the control plane of this test binary. The testing package offers no way to hand a value from TestMain to
+// the tests, so there has to be one variable; it is set before the first test and never again.
+var current atomic.Pointer[controlPlane]
+
+// Main runs the tests of a package against a control plane of their own and exits. It belongs in TestMain.
+func Main(m *testing.M, opts ...Option) {
+	os.Exit(run(m, opts))
+}
+
+func run(m *testing.M, opts []Option) int {
+	flag.Parse()
+	plane, err := start(context.Background(), opts)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the control plane for the tests:", err)
+		return 1
+	}
+	defer func() {
+		if err := plane.cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane of the tests:", err)
+		}
+	}()
+	current.Store(plane)
+	return m.Run()
+}
+
+func start(ctx context.Context, opts []Option) (*controlPlane, error) {
+	if err := localcluster.SweepAbandoned(filepath.Join(os.TempDir(), statePrefix+"*")); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", statePrefix)
+	if err != nil {
+		return nil, fmt.Errorf("make state directory: %w", err)
+	}
+	options := localcluster.Options{Name: "test", StateDir: dir, Throwaway: true, Progress: os.Stderr}
+	for _, opt := range opts {
+		opt(&options)
+	}
+	cluster, err := localcluster.Start(ctx, options)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	plane, err := prepare(ctx, cluster, options)
+	if err != nil {
+		return nil, errors.Join(err, cluster.Stop())
+	}
+	return plane, nil
+}
+
+// prepare installs the CRDs and makes the client that most tests use.
+func prepare(ctx context.Context, cluster *localcluster.Cluster, options localcluster.Options) (*controlPlane, error) {
+	config, err := cluster.RESTConfig(localcluster.UserAdmin)
+	if err != nil {
+		return nil, err
+	}
+	crds, err := crd.All()
+	if err != nil {
+		return nil, err
+	}
+	if err := localcluster.InstallCRDs(ctx, config, crds); err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return &controlPlane{cluster: cluster, options: options, scheme: scheme, admin: admin}, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("register types: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+func plane(t testing.TB) *controlPlane {
+	t.Helper()
+	p := current.Load()
+	if p == nil {
+		t.Fatal("this test package has no control plane; call harness.Main from its TestMain")
+	}
+	return p
+}
+
+// Cluster returns the control plane itself, for tests that kill and restart its parts.
+func Cluster(t testing.TB) *localcluster.Cluster {
+	t.Helper()
+	return plane(t).cluster
+}
+
+// Client returns the administrator's client. It reads from the API server, never from a cache, and knows the types of
+// Kubernetes, of CRDs and of our API.
+func Client(t testing.TB) client.Client {
+	t.Helper()
+	return plane(t).admin
+}
+
+// Scheme returns the scheme that Client uses.
+func Scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	return plane(t).scheme
+}
+
+// RESTConfig returns a configuration that acts as user. A user the cluster does not know yet is added, without any
+// group and so without any right.
+func RESTConfig(t testing.TB, user string) *rest.Config {
+	t.Helper()
+	cluster := plane(t).cluster
+	if _, err := cluster.Kubeconfig(user); err != nil {
+		if _, err := cluster.AddUser(user); err != nil {
+			t.Fatalf("add user %s: %v", user, err)
+		}
+	}
+	config, err := cluster.RESTConfig(user)
+	if err != nil {
+		t.Fatalf("configuration of user %s: %v", user, err)
+	}
+	return config
+}
+
+// AuditLog returns the path of the audit log; read it with localcluster.ReadAudit.
+func AuditLog(t testing.TB) string {
+	t.Helper()
+	p := plane(t)
+	if !p.options.Audit {
+		t.Fatal("this test package records no requests; pass harness.WithAudit() to harness.Main")
+	}
+	return p.cluster.AuditLogPath()
+}
+
+// pollInterval is short: a test that waits should wait for the cluster and not for itself.
+const pollInterval = 20 * time.Millisecond
+
+// Eventually asks cond until it agrees, and fails the test with its last message when timeout has passed.
+func Eventually(t testing.TB, timeout time.Duration, what string, cond func() (bool, string)) {
+	t.Helper()
+	deadline := time.After(timeout)
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		done, message := cond()
+		if done {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s did not happen within %s: %s", what, timeout, message)
+		case <-ticker.C:
+		}
+	}
+}

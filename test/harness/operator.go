@@ -1,0 +1,224 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/config/rbac"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/app"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+	"github.com/dynamo-operator/dynamo-operator/test/simulator"
+)
+
+// stopTimeout is how long an operator may take to end. It has nothing to finish, so this is only for loaded machines.
+const stopTimeout = 30 * time.Second
+
+// errDead is what a killed operator's requests get. They never leave the process.
+var errDead = errors.New("this operator was killed")
+
+// Operator is an operator in the test's own process, restricted to one namespace, with the rights it is shipped with.
+type Operator struct {
+	// User is the operator's identity, different for every namespace, so that the audit log tells operators apart.
+	User string
+
+	t      testing.TB
+	cancel context.CancelFunc
+	ended  chan error
+	gate   *gate
+	once   sync.Once
+}
+
+// OperatorOption changes how an operator is started.
+type OperatorOption func(*operatorOptions)
+
+type operatorOptions struct {
+	flags     []string
+	transport func(http.RoundTripper) http.RoundTripper
+}
+
+// WithFlags gives the operator command line flags.
+func WithFlags(flags ...string) OperatorOption {
+	return func(o *operatorOptions) { o.flags = append(o.flags, flags...) }
+}
+
+// WithTransport puts something between the operator and the API server.
+func WithTransport(wrap func(http.RoundTripper) http.RoundTripper) OperatorOption {
+	return func(o *operatorOptions) { o.transport = wrap }
+}
+
+// StartOperator starts an operator for the namespace and returns when its caches are filled. It is stopped with the test.
+func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Operator {
+	t.Helper()
+	var options operatorOptions
+	for _, opt := range opts {
+		opt(&options)
+	}
+	o := &Operator{User: "operator-" + namespace, t: t, ended: make(chan error, 1), gate: &gate{}}
+	grantShippedRole(t, namespace, o.User)
+	api := RESTConfig(t, o.User)
+	api.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		o.gate.next = next
+		if options.transport != nil {
+			return options.transport(o.gate)
+		}
+		return o.gate
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	o.cancel = cancel
+	mgr, err := app.New(ctx, operatorConfig(t, namespace, options.flags), api)
+	if err != nil {
+		cancel()
+		t.Fatalf("build the operator: %v", err)
+	}
+	go func() { o.ended <- mgr.Start(ctx) }()
+	t.Cleanup(o.Stop)
+	o.awaitCaches(mgr)
+	return o
+}
+
+func operatorConfig(t testing.TB, namespace string, flags []string) *config.Config {
+	t.Helper()
+	set := flag.NewFlagSet("operator", flag.ContinueOnError)
+	c := config.Bind(set)
+	args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--restrictedNamespace=" + namespace}, flags...)
+	if err := set.Parse(args); err != nil {
+		t.Fatalf("parse operator flags: %v", err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatalf("operator flags: %v", err)
+	}
+	return c
+}
+
+func (o *Operator) awaitCaches(mgr manager.Manager) {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	select {
+	case err := <-o.ended:
+		o.ended <- err
+		o.t.Fatalf("the operator ended at its start: %v", err)
+	case <-mgr.Elected():
+	}
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		o.t.Fatal("the operator's caches were not filled in time")
+	}
+}
+
+// Stop ends the operator as a termination signal does, and waits for it.
+func (o *Operator) Stop() {
+	o.once.Do(func() {
+		o.cancel()
+		select {
+		case err := <-o.ended:
+			if err != nil {
+				o.t.Errorf("the operator ended with: %v", err)
+			}
+		case <-time.After(stopTimeout):
+			o.t.Errorf("the operator did not end within %s", stopTimeout)
+		}
+		o.gate.shut()
+	})
+}
+
+// Kill ends the operator as SIGKILL does: from now on nothing of it reaches the API server.
+func (o *Operator) Kill() {
+	o.gate.shut()
+	o.Stop()
+}
+
+// gate lets requests through until it is shut.
+type gate struct {
+	next http.RoundTripper
+
+	mu   sync.RWMutex
+	dead bool
+}
+
+func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock() // a request that is under way when the gate shuts is finished first
+	if g.dead {
+		return nil, errDead
+	}
+	return g.next.RoundTrip(req)
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dead = true
+}
+
+// grantShippedRole binds the operator's own ClusterRole, as it is in config/rbac, to a user in one namespace.
+func grantShippedRole(t testing.TB, namespace, user string) {
+	t.Helper()
+	role, err := rbac.ManagerRole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "test-operator", Namespace: namespace},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	}
+	for _, obj := range []client.Object{role, binding} {
+		if err := Client(t).Create(t.Context(), obj); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatalf("create %s: %v", obj.GetName(), err)
+		}
+	}
+}
+
+// SimulateDeployments has every Deployment of the namespace reported as rolled out until the test ends.
+func SimulateDeployments(t testing.TB, namespace string) {
+	t.Helper()
+	api, err := client.NewWithWatch(RESTConfig(t, "simulator"), client.Options{Scheme: Scheme(t)})
+	if err != nil {
+		t.Fatalf("make the simulator's client: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- simulator.Deployments(ctx, api, namespace) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("simulator: %v", err)
+		}
+	})
+}
+
+// readyTimeout is generous: what takes milliseconds on an idle machine takes seconds beside a compiler.
+const readyTimeout = time.Minute
+
+// AwaitReady waits until a graph is Ready in its latest generation.
+func AwaitReady(t testing.TB, namespace, name string) *v1alpha1.DynamoGraphDeployment {
+	t.Helper()
+	g := &v1alpha1.DynamoGraphDeployment{}
+	Eventually(t, readyTimeout, "graph "+name+" ready", func() (bool, string) {
+		if err := Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, g); err != nil {
+			return false, err.Error()
+		}
+		c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil {
+			return false, "no Ready condition"
+		}
+		return c.Status == metav1.ConditionTrue && c.ObservedGeneration == g.Generation, c.Reason + ": " + c.Message
+	})
+	return g
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Regenerates everything that is made from Go markers: deep copy functions, CustomResourceDefinitions, the manager role.
+# Run it from the root of the repository. All generated files are committed.
+set -eu
+
+if [ ! -f tools/generate.sh ]; then
+	echo "generate.sh: run from the root of the repository" >&2
+	exit 1
+fi
+
+raw=$(mktemp -d)
+trap 'rm -rf "$raw"' EXIT
+trap 'exit 1' HUP INT TERM
+
+controller_gen() {
+	go tool -modfile=tools/go.mod controller-gen "$@"
+}
+
+controller_gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
+controller_gen crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir="$raw"
+
+# crdpatch belongs to the tools module, so it is run from there with absolute directories.
+go run -C tools ./crdpatch -in "$raw" -out "$PWD/config/crd/bases"
+
+# Without a single marker the generator writes no role at all, which is not an error.
+if grep -rqs --include='*.go' '+kubebuilder:rbac:' internal cmd; then
+	controller_gen rbac:roleName=dynamo-operator-manager paths='./internal/...;./cmd/...' output:rbac:dir=config/rbac
+fi
