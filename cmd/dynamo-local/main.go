@@ -12,13 +12,17 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // interruptedStatus is what shells expect of a command that was ended with Ctrl-C.
 const interruptedStatus = 130
 
 func main() {
+	// The client library complains after half a minute when nobody has told it where to log.
+	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := rootCommand().ExecuteContext(ctx)

@@ -4,58 +4,215 @@
 package localcluster
 
 import (
+	"context"
+	"errors"
 	"os"
+	"strings"
+	"syscall"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/client-go/kubernetes"
 )
 
-func TestTry(t *testing.T) {
-	begin := time.Now()
-	c, err := Start(t.Context(), Options{StateDir: t.TempDir(), Progress: os.Stderr, ControllerManager: true, Scheduler: true, Nodes: 2, GPUs: 8})
+func mustStart(t *testing.T, o Options) *Cluster {
+	t.Helper()
+	o.Progress = os.Stderr
+	cluster, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("up in %s", time.Since(begin))
-	cs, _ := c.clientset()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}}}}, InitContainers: []corev1.Container{{Name: "ini", Image: "i"}}}}
-	var e error
-	for i := 0; i < 100; i++ {
-		if _, e = cs.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); e == nil {
-			break
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Log(e, time.Since(begin))
-	for i := 0; i < 100; i++ {
-		time.Sleep(50 * time.Millisecond)
-		p, _ := cs.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
-		if i == 99 || p.Status.Phase == "Running" {
-			b, _ := yaml.Marshal(p.Status)
-			t.Log(string(b), time.Since(begin))
-			break
-		}
-	}
-	n, _ := cs.CoreV1().Nodes().Get(t.Context(), "sim-0", metav1.GetOptions{})
-	b, _ := yaml.Marshal(n)
-	t.Log(string(b))
-	t.Log(cs.CoreV1().Pods("default").Delete(t.Context(), "p", metav1.DeleteOptions{}))
-	for i := 0; i < 100; i++ {
-		time.Sleep(50 * time.Millisecond)
-		_, e := cs.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
-		if e != nil {
-			t.Log(i, e)
-			break
-		}
-	}
-	t.Log(logTail(c.LogPath("kwok"), 0, 20))
-	begin = time.Now()
-	if err := c.Stop(); err != nil {
+	})
+	return cluster
+}
+
+func clientOf(t *testing.T, cluster *Cluster, user string) *kubernetes.Clientset {
+	t.Helper()
+	config, err := cluster.RESTConfig(user)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("down in %s", time.Since(begin))
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func TestEveryActorHasAnIdentityOfItsOwn(t *testing.T) {
+	t.Parallel()
+	cluster := mustStart(t, Options{StateDir: clusterState(t)})
+	if _, err := cluster.AddUser("tenant", "team-a", "team-b"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		UserAdmin: "admin", UserOperator: "dynamo-operator", UserSimulator: "simulator", UserUser: "user",
+		userControllerManager: "system:kube-controller-manager", userScheduler: "system:kube-scheduler",
+		userKwok: "kwok", userLWS: "lws", "tenant": "tenant",
+	}
+	got := map[string]string{}
+	for user := range want {
+		review, err := clientOf(t, cluster, user).AuthenticationV1().SelfSubjectReviews().
+			Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatalf("ask who %s is: %v", user, err)
+		}
+		got[user] = review.Status.UserInfo.Username
+		if user == "tenant" && !cmp.Equal(review.Status.UserInfo.Groups, []string{"team-a", "team-b", "system:authenticated"}) {
+			t.Errorf("groups of tenant: %v", review.Status.UserInfo.Groups)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("identities (-want +got):\n%s", diff)
+	}
+	_, err := clientOf(t, cluster, "tenant").CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("a user without rights lists secrets: %v", err)
+	}
+	if _, err := cluster.RESTConfig("nobody"); err == nil || !strings.Contains(err.Error(), "tenant") {
+		t.Errorf("error about an unknown user does not list the known ones: %v", err)
+	}
+}
+
+func TestStopLeavesNoProcessAndNoThrowawayState(t *testing.T) {
+	t.Parallel()
+	state := clusterState(t)
+	cluster := mustStart(t, Options{StateDir: state, Throwaway: true})
+	if running := processesOf(t, state); len(running) != 2 {
+		t.Errorf("running are %v, want etcd and kube-apiserver", running)
+	}
+	if _, err := Start(t.Context(), Options{StateDir: state}); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second start in the same place: %v, want %v", err, ErrRunning)
+	}
+	for range 2 {
+		if err := cluster.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := processesOf(t, state); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	if _, err := os.Stat(state); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("state is left: %v", err)
+	}
+}
+
+func TestDataSurvivesKillsAndRestartsOfComponents(t *testing.T) {
+	t.Parallel()
+	cluster := mustStart(t, Options{StateDir: clusterState(t)})
+	api := clientOf(t, cluster, UserAdmin)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}
+	if _, err := api.CoreV1().ConfigMaps("default").Create(t.Context(), config, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range []string{Etcd, APIServer} {
+		if err := cluster.Kill(component); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Restart(t.Context(), component); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "answer of the restarted API server", func() bool {
+		_, err := api.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
+		return err == nil
+	})
+}
+
+func TestCrashedComponentIsReportedAndNotRestarted(t *testing.T) {
+	t.Parallel()
+	state := clusterState(t)
+	cluster := mustStart(t, Options{StateDir: state})
+	ended, err := cluster.Exited(APIServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, proc, err := cluster.find(APIServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(proc.pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	eventually(t, "report of the crash", func() bool {
+		status, err := ReadStatus(t.Context(), state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !status.Healthy() && strings.Contains(status.Health[1].Detail, "ended unexpectedly (signal: killed)")
+	})
+}
+
+func TestStartThatFailsShowsTheLastWordsOfTheCulprit(t *testing.T) {
+	t.Parallel()
+	state := clusterState(t)
+	_, err := Start(t.Context(), Options{StateDir: state, APIServerArgs: []string{"--no-such-flag"}})
+	if err == nil {
+		t.Fatal("a nonsensical flag was accepted")
+	}
+	for _, want := range []string{APIServer, "no-such-flag", "kube-apiserver.log"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not mention %q: %v", want, err)
+		}
+	}
+	if left := processesOf(t, state); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	state := clusterState(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	changedMind := errors.New("changed my mind")
+	go func() {
+		awaitComponent(t, state, APIServer)
+		cancel(changedMind)
+	}()
+	if _, err := Start(ctx, Options{StateDir: state}); !errors.Is(err, changedMind) {
+		t.Errorf("start: %v, want %v", err, changedMind)
+	}
+	if left := processesOf(t, state); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestKilledParentTakesItsChildrenAlong(t *testing.T) {
+	t.Parallel()
+	state := clusterState(t)
+	parent := playInBackground(t, roleParent, state)
+	awaitComponent(t, state, APIServer)
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitNoProcess(t, state)
+	// The children can be gone a moment before the last thread of the parent, and with it the lock.
+	eventually(t, "sweeping of the abandoned state", func() bool {
+		if err := SweepAbandoned(state); err != nil {
+			t.Fatal(err)
+		}
+		_, err := os.Stat(state)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+func TestSweepingSparesAClusterInUse(t *testing.T) {
+	t.Parallel()
+	state := clusterState(t)
+	mustStart(t, Options{StateDir: state})
+	if err := SweepAbandoned(state); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadStatus(t.Context(), state); err != nil {
+		t.Errorf("status of a cluster that was spared: %v", err)
+	}
 }

@@ -6,13 +6,10 @@ package localcluster
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -160,18 +157,4 @@ func poll(ctx context.Context, limit time.Duration, what string, done func(conte
 		case <-ticker.C:
 		}
 	}
-}
-
-// FileDigest returns the SHA-256 of a file's content.
-func FileDigest(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("digest: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return "", fmt.Errorf("digest %s: %w", path, err)
-	}
-	return hex.EncodeToString(digest.Sum(nil)), nil
 }

@@ -5,7 +5,10 @@ package localcluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -32,7 +35,7 @@ func (c *Cluster) startOperator(ctx context.Context) error {
 	if err := c.grantOperator(ctx, c.opts.Operator.RoleFile); err != nil {
 		return err
 	}
-	digest, err := FileDigest(c.opts.Operator.Path)
+	digest, err := c.opts.Operator.ContentDigest()
 	if err != nil {
 		return err
 	}
@@ -59,6 +62,32 @@ func (c *Cluster) operatorComponent(o OperatorOptions) component {
 		name: OperatorComponent, path: o.Path, args: append(args, o.Args...), grace: clientGrace, probe: probe,
 		env: append(os.Environ(), "KUBECONFIG="+kubeconfigPath(c.opts.StateDir, UserOperator)),
 	}
+}
+
+// ContentDigest identifies the content of the binary and of the role, so that a rebuilt operator is noticed.
+func (o OperatorOptions) ContentDigest() (string, error) {
+	digest := sha256.New()
+	for _, path := range []string{o.Path, o.RoleFile} {
+		if path == "" {
+			continue
+		}
+		if err := digestFile(digest, path); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}
+
+func digestFile(digest io.Writer, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("digest: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := io.Copy(digest, file); err != nil {
+		return fmt.Errorf("digest %s: %w", path, err)
+	}
+	return nil
 }
 
 // grantOperator gives the operator's user exactly the ClusterRoles in roleFile, or every right when there is no file.

@@ -57,7 +57,7 @@ type OperatorOptions struct {
 	Args []string `json:"args,omitempty"`
 	// RoleFile holds the ClusterRoles the operator gets; empty means that it may do everything.
 	RoleFile string `json:"roleFile,omitempty"`
-	// Digest identifies the content of the binary, so that a rebuilt one is noticed. Start fills it in.
+	// Digest is the ContentDigest the operator was started with. Start fills it in.
 	Digest string `json:"digest,omitempty"`
 }
 

@@ -163,6 +163,11 @@ func (p *process) lastWords(lines int) string {
 	return logTail(p.logPath, p.logStart, lines)
 }
 
+// LogTail returns the last lines of a component's log, or nothing when it cannot be read.
+func LogTail(path string, lines int) string {
+	return logTail(path, 0, lines)
+}
+
 // logTail returns the last lines of the part of a log that begins at from, or nothing when it cannot be read.
 func logTail(path string, from int64, lines int) string {
 	const enough = 64 << 10

@@ -102,6 +102,20 @@ func Kubeconfig(stateDir, user string) (string, error) {
 	return path, nil
 }
 
+// CheckComponent says how a component of the cluster in stateDir has ended, or nothing while it runs.
+func CheckComponent(stateDir, name string) error {
+	record, err := readRecord(stateDir)
+	if err != nil {
+		return err
+	}
+	for _, c := range record.Components {
+		if c.Name == name && c.Exit != "" {
+			return fmt.Errorf("%s has ended (%s), see %s", name, c.Exit, c.Log)
+		}
+	}
+	return nil
+}
+
 func (p *prober) health(ctx context.Context, c ComponentRecord) ComponentHealth {
 	health := ComponentHealth{Name: c.Name, PID: c.PID, Address: c.Address}
 	switch {

@@ -18,11 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
@@ -96,6 +99,9 @@ func Main(m *testing.M, opts ...Option) {
 
 func run(m *testing.M, opts []Option) int {
 	flag.Parse()
+	// The client library complains after half a minute when nobody has told it where to log. A manager under test gets
+	// its logger by its own options.
+	log.SetLogger(logger())
 	plane, err := start(context.Background(), opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the control plane for the tests:", err)
@@ -108,6 +114,14 @@ func run(m *testing.M, opts []Option) int {
 	}()
 	current.Store(plane)
 	return m.Run()
+}
+
+// logger shows what operators in the test process say, if the reader asked for much.
+func logger() logr.Logger {
+	if !testing.Verbose() {
+		return logr.Discard()
+	}
+	return zap.New(zap.WriteTo(os.Stderr))
 }
 
 func start(ctx context.Context, opts []Option) (*controlPlane, error) {

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -221,4 +222,20 @@ func AwaitReady(t testing.TB, namespace, name string) *v1alpha1.DynamoGraphDeplo
 		return c.Status == metav1.ConditionTrue && c.ObservedGeneration == g.Generation, c.Reason + ": " + c.Message
 	})
 	return g
+}
+
+// Change edits a graph as a user does: on the latest version, again if somebody else was faster.
+func Change(t testing.TB, key client.ObjectKey, edit func(*v1alpha1.DynamoGraphDeployment)) {
+	t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		g := &v1alpha1.DynamoGraphDeployment{}
+		if err := Client(t).Get(t.Context(), key, g); err != nil {
+			return err
+		}
+		edit(g)
+		return Client(t).Update(t.Context(), g)
+	})
+	if err != nil {
+		t.Fatalf("change graph %s: %v", key, err)
+	}
 }

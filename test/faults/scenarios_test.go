@@ -1,0 +1,95 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/builders"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// scenario is one story. Before happens under an undisturbed operator, During under the one that is interrupted.
+type scenario struct {
+	before func(t *testing.T, namespace string)
+	during func(t *testing.T, namespace string)
+	// ended waits until the world is as the story ends.
+	ended func(t *testing.T, namespace string)
+}
+
+// scenarios are all stories. A new one is a row here.
+var scenarios = map[string]scenario{
+	"create a graph": {
+		during: func(t *testing.T, ns string) { create(t, builders.TwoComponents(ns, "chat").Obj()) },
+		ended:  ready,
+	},
+	"change an image": {
+		before: createReady,
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				g.Spec.Services["Decode"].ExtraPodSpec.MainContainer.Image = "registry.example.com/dynamo:2"
+			})
+		},
+		ended: ready,
+	},
+	"scale a service to zero": {
+		before: createReady,
+		during: func(t *testing.T, ns string) {
+			zero := int32(0)
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Replicas = &zero })
+		},
+		ended: ready,
+	},
+	"give up discovery through Kubernetes": {
+		before: createReady,
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				g.Annotations = map[string]string{names.AnnotationDiscoveryBackend: names.DiscoveryEtcd}
+			})
+		},
+		ended: func(t *testing.T, ns string) {
+			gone(t, ns, names.DiscoveryAccount("chat"))
+			ready(t, ns)
+		},
+	},
+	"correct a graph that could not be rendered": {
+		before: func(t *testing.T, ns string) {
+			create(t, builders.TwoComponents(ns, "chat").Change("Decode", builders.WithImage("")).Obj())
+			refused(t, ns)
+		},
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				g.Spec.Services["Decode"].ExtraPodSpec.MainContainer.Image = builders.Image
+			})
+		},
+		ended: ready,
+	},
+}
+
+func createReady(t *testing.T, ns string) {
+	t.Helper()
+	create(t, builders.TwoComponents(ns, "chat").Obj())
+	ready(t, ns)
+}
+
+func create(t *testing.T, g *v1alpha1.DynamoGraphDeployment) {
+	t.Helper()
+	if err := harness.Client(t).Create(t.Context(), g); err != nil {
+		t.Fatalf("create graph: %v", err)
+	}
+}
+
+func change(t *testing.T, ns string, edit func(*v1alpha1.DynamoGraphDeployment)) {
+	t.Helper()
+	harness.Change(t, client.ObjectKey{Namespace: ns, Name: "chat"}, edit)
+}
+
+func ready(t *testing.T, ns string) {
+	t.Helper()
+	harness.AwaitReady(t, ns, "chat")
+}

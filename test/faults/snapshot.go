@@ -1,0 +1,117 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+)
+
+// Snapshot is every object of a namespace by kind and name, without what differs between two runs of the same story.
+type Snapshot map[string]map[string]any
+
+// Versions is the resource version of every object of a namespace.
+type Versions map[string]string
+
+// notOurs are kinds in which the cluster keeps its own diary.
+var notOurs = map[string]bool{"events": true, "leases": true, "endpoints": true, "endpointslices": true}
+
+// World reads whole namespaces.
+type World struct {
+	api   dynamic.Interface
+	kinds []schema.GroupVersionResource
+}
+
+// NewWorld discovers every kind that can be listed in a namespace, so that no child can be forgotten by a test.
+func NewWorld(config *rest.Config) (*World, error) {
+	api, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	finder, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make discovery client: %w", err)
+	}
+	lists, err := finder.ServerPreferredNamespacedResources()
+	if err != nil {
+		return nil, fmt.Errorf("discover kinds: %w", err)
+	}
+	w := &World{api: api}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			if slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") && !notOurs[r.Name] {
+				w.kinds = append(w.kinds, gv.WithResource(r.Name))
+			}
+		}
+	}
+	return w, nil
+}
+
+// Read returns what is in a namespace.
+func (w *World) Read(ctx context.Context, namespace string) (Snapshot, Versions, error) {
+	snapshot, versions := Snapshot{}, Versions{}
+	for _, kind := range w.kinds {
+		list, err := w.api.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, nil, fmt.Errorf("list %s: %w", kind.Resource, err)
+		}
+		for _, item := range list.Items {
+			key := kind.Resource + "/" + item.GetName()
+			versions[key] = item.GetResourceVersion()
+			snapshot[key] = mask(item, namespace)
+		}
+	}
+	return snapshot, versions, nil
+}
+
+// maskedFields differ between two runs and mean nothing: identities, times, addresses the server picked.
+var maskedFields = map[string]bool{
+	"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
+	"lastTransitionTime": true, "lastUpdateTime": true, "clusterIP": true, "clusterIPs": true,
+	// The hash covers the owner's UID.
+	names.AnnotationAppliedHash: true,
+}
+
+func mask(obj unstructured.Unstructured, namespace string) map[string]any {
+	masked, _ := maskValue(obj.Object, namespace).(map[string]any)
+	return masked
+}
+
+func maskValue(value any, namespace string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, inner := range v {
+			if maskedFields[key] {
+				continue
+			}
+			out[key] = maskValue(inner, namespace)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = maskValue(v[i], namespace)
+		}
+		return out
+	case string:
+		return strings.ReplaceAll(v, namespace, "NAMESPACE")
+	}
+	return value
+}
