@@ -1,0 +1,143 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/builders"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+func TestAnObjectThatBelongsToOthersIsReportedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	controller := []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: types.UID("11111111-2222-3333-4444-555555555555"), Controller: ptr(true),
+	}}
+	frontend := func(ns string, change func(*corev1.Service)) *corev1.Service {
+		s := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "chat-frontend"},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}, Selector: map[string]string{"app": "mine"}},
+		}
+		change(s)
+		return s
+	}
+	for name, change := range map[string]func(*corev1.Service){
+		"made by a person":      func(*corev1.Service) {},
+		"controlled by another": func(s *corev1.Service) { s.OwnerReferences = controller },
+		"with nothing in conflict": func(s *corev1.Service) {
+			s.Spec.Ports[0] = corev1.ServicePort{Name: "http", Port: 8000}
+			s.Spec.Selector = nil
+		},
+		"controlled and harmonious": func(s *corev1.Service) { s.OwnerReferences = controller; s.Spec.Selector = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := harness.Namespace(t)
+			harness.SimulateDeployments(t, ns)
+			harness.StartOperator(t, ns)
+			theirs := frontend(ns, change)
+			create(t, theirs)
+			create(t, builders.TwoComponents(ns, "chat").Obj())
+
+			condition := awaitMessage(t, ns, "chat", "Service chat-frontend exists already")
+			if !strings.Contains(condition.Message, "rename") {
+				t.Errorf("message %q shows no way out", condition.Message)
+			}
+			var now corev1.Service
+			read(t, ns, "chat-frontend", &now)
+			if len(now.OwnerReferences) != len(theirs.OwnerReferences) || now.Labels[names.LabelApplied] != "" {
+				t.Errorf("the stranger's Service has owners %v and labels %v now", now.OwnerReferences, now.Labels)
+			}
+			if now.Spec.Ports[0].Name != theirs.Spec.Ports[0].Name {
+				t.Errorf("the stranger's port became %v", now.Spec.Ports)
+			}
+			// The way out works: the name is freed, the graph gets ready.
+			if err := harness.Client(t).Delete(t.Context(), &now); err != nil {
+				t.Fatal(err)
+			}
+			harness.AwaitReady(t, ns, "chat")
+		})
+	}
+}
+
+func TestOwnedFieldsAreRestoredAndForeignOnesLeftAlone(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	create(t, builders.TwoComponents(ns, "chat").Obj())
+	harness.AwaitReady(t, ns, "chat")
+
+	for name, patch := range map[string]string{
+		"an owned field":        `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":5}}}}`,
+		"an owned label":        `{"metadata":{"labels":{"nvidia.com/dynamo-component":"other"}}}`,
+		"the label we cache by": `{"metadata":{"labels":{"nvidia.com/applied-by":null}}}`,
+		"the owner reference":   `{"metadata":{"ownerReferences":null}}`,
+		"the hash":              `{"metadata":{"annotations":{"nvidia.com/applied-hash":"v1:none"}}}`,
+	} {
+		edit(t, ns, patch)
+		harness.Eventually(t, patience, name+" restored", func() (bool, string) {
+			var d appsv1.Deployment
+			read(t, ns, "chat-decode", &d)
+			return *d.Spec.Template.Spec.TerminationGracePeriodSeconds == 60 && d.Labels[names.LabelComponent] == "Decode" &&
+				d.Labels[names.LabelApplied] == names.OperatorName && len(d.OwnerReferences) == 1 &&
+				d.Annotations[names.AnnotationAppliedHash] != "v1:none", name
+		})
+	}
+	edit(t, ns, `{"metadata":{"labels":{"example.com/theirs":"yes"}},"spec":{"minReadySeconds":7}}`)
+	edit(t, ns, `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":6}}}}`)
+	harness.Eventually(t, patience, "our field restored, theirs kept", func() (bool, string) {
+		var d appsv1.Deployment
+		read(t, ns, "chat-decode", &d)
+		return *d.Spec.Template.Spec.TerminationGracePeriodSeconds == 60, "grace period"
+	})
+	var d appsv1.Deployment
+	read(t, ns, "chat-decode", &d)
+	if d.Labels["example.com/theirs"] != "yes" || d.Spec.MinReadySeconds != 7 {
+		t.Errorf("fields of others were changed: labels %v, minReadySeconds %d", d.Labels, d.Spec.MinReadySeconds)
+	}
+}
+
+func TestADeletedChildComesBack(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	create(t, builders.TwoComponents(ns, "chat").Obj())
+	harness.AwaitReady(t, ns, "chat")
+	for _, child := range []client.Object{
+		&corev1.Service{}, &appsv1.Deployment{},
+	} {
+		read(t, ns, "chat-decode", child)
+		uid := child.GetUID()
+		if err := harness.Client(t).Delete(t.Context(), child); err != nil {
+			t.Fatal(err)
+		}
+		harness.Eventually(t, 10*time.Second, "child is made again", func() (bool, string) {
+			err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(child), child)
+			return err == nil && child.GetUID() != uid, "not yet"
+		})
+	}
+	harness.AwaitReady(t, ns, "chat")
+}
+
+func edit(t *testing.T, ns, patch string) {
+	t.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "chat-decode"}}
+	if err := harness.Client(t).Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatalf("edit Deployment: %v", err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
