@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,11 +109,11 @@ func misfit(ctx context.Context, record *localcluster.Record, o localcluster.Opt
 	if has.Nodes != o.Nodes || has.GPUs != o.GPUs || has.LWS != o.LWS || has.Audit != o.Audit || has.Fsync != o.Fsync {
 		return "it was started with other options", nil
 	}
-	digest, err := o.Operator.ContentDigest()
+	digest, err := o.Operator.Fingerprint()
 	if err != nil {
 		return "", err
 	}
-	if has.Operator == nil || has.Operator.Digest != digest || !slices.Equal(has.Operator.Args, o.Operator.Args) {
+	if has.Operator == nil || has.Operator.Digest != digest {
 		return "the operator is another one", nil
 	}
 	status, err := localcluster.ReadStatus(ctx, has.StateDir)

@@ -14,17 +14,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
+	"github.com/dynamo-operator/dynamo-operator/config/rbac"
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 )
 
 // clusterFlags are shared by the commands that start a cluster.
 type clusterFlags struct {
-	nodes, gpus  int
-	lws          bool
-	audit        bool
-	fsync        bool
-	operator     string
-	operatorRole string
+	nodes, gpus int
+	lws         bool
+	audit       bool
+	fsync       bool
+	operator    string
 }
 
 func (f *clusterFlags) register(cmd *cobra.Command) {
@@ -35,7 +35,6 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.audit, "audit", false, "record every request to the API server")
 	flags.BoolVar(&f.fsync, "fsync", false, "make etcd wait for the disk on every write")
 	flags.StringVar(&f.operator, "operator", "", "operator binary to run in the cluster; arguments for it follow after --")
-	flags.StringVar(&f.operatorRole, "operator-role", "", "file with the operator's ClusterRole; without it the operator may do everything")
 }
 
 // options turns flags into a cluster. A cluster for people always has controllers and a scheduler; leaving them out is
@@ -45,13 +44,18 @@ func (f *clusterFlags) options(name string, operatorArgs []string, progress io.W
 		Name: name, Nodes: f.nodes, GPUs: f.gpus, LWS: f.lws, Audit: f.audit, Fsync: f.fsync,
 		ControllerManager: true, Scheduler: true, Progress: progress,
 	}
-	if f.operator != "" {
-		o.Operator = &localcluster.OperatorOptions{Path: f.operator, Args: operatorArgs, RoleFile: f.operatorRole}
+	if f.operator == "" {
+		if len(operatorArgs) > 0 {
+			return o, errors.New("arguments for the operator need --operator")
+		}
 		return o, nil
 	}
-	if len(operatorArgs) > 0 || f.operatorRole != "" {
-		return o, errors.New("arguments or a role for the operator need --operator")
+	// With the rights it is shipped with and no others, so that a missing one shows here and not at a customer.
+	role, err := rbac.ManagerRole()
+	if err != nil {
+		return o, err
 	}
+	o.Operator = &localcluster.OperatorOptions{Path: f.operator, Args: operatorArgs, Role: role}
 	return o, nil
 }
 

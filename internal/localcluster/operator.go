@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -32,10 +34,10 @@ func (c *Cluster) startOperator(ctx context.Context) error {
 		return nil
 	}
 	c.say("starting the operator")
-	if err := c.grantOperator(ctx, c.opts.Operator.RoleFile); err != nil {
+	if err := c.grantOperator(ctx, c.opts.Operator.Role); err != nil {
 		return err
 	}
-	digest, err := c.opts.Operator.ContentDigest()
+	digest, err := c.opts.Operator.Fingerprint()
 	if err != nil {
 		return err
 	}
@@ -64,47 +66,37 @@ func (c *Cluster) operatorComponent(o OperatorOptions) component {
 	}
 }
 
-// ContentDigest identifies the content of the binary and of the role, so that a rebuilt operator is noticed.
-func (o OperatorOptions) ContentDigest() (string, error) {
+// Fingerprint identifies the content of the binary, its arguments and its role, so that a rebuilt operator is noticed.
+func (o OperatorOptions) Fingerprint() (string, error) {
 	digest := sha256.New()
-	for _, path := range []string{o.Path, o.RoleFile} {
-		if path == "" {
-			continue
-		}
-		if err := digestFile(digest, path); err != nil {
-			return "", err
-		}
+	// No arguments must look the same before and after a journey through JSON.
+	args := append([]string{}, o.Args...)
+	if err := json.NewEncoder(digest).Encode([]any{args, o.Role}); err != nil {
+		return "", fmt.Errorf("fingerprint of the operator: %w", err)
+	}
+	file, err := os.Open(o.Path)
+	if err != nil {
+		return "", fmt.Errorf("fingerprint of the operator: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := io.Copy(digest, file); err != nil {
+		return "", fmt.Errorf("fingerprint of the operator %s: %w", o.Path, err)
 	}
 	return hex.EncodeToString(digest.Sum(nil)), nil
 }
 
-func digestFile(digest io.Writer, path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("digest: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	if _, err := io.Copy(digest, file); err != nil {
-		return fmt.Errorf("digest %s: %w", path, err)
-	}
-	return nil
-}
-
-// grantOperator gives the operator's user exactly the ClusterRoles in roleFile, or every right when there is no file.
-func (c *Cluster) grantOperator(ctx context.Context, roleFile string) error {
-	roles := []string{"cluster-admin"}
-	if roleFile == "" {
-		c.say("the operator may do everything, because no file with its role was given")
-	}
-	if roleFile != "" {
-		var err error
-		if roles, err = c.applyRoles(ctx, roleFile); err != nil {
-			return err
-		}
-	}
+// grantOperator gives the operator's user exactly one role: the given one, or every right when there is none.
+func (c *Cluster) grantOperator(ctx context.Context, role *rbacv1.ClusterRole) error {
 	api, err := c.clientset()
 	if err != nil {
 		return err
+	}
+	name := "cluster-admin"
+	if role != nil {
+		name = role.Name
+		if err := c.applyRole(ctx, role); err != nil {
+			return err
+		}
 	}
 	// The role of a binding cannot be changed, and rights of an earlier start would hide that the new role lacks some.
 	err = api.RbacV1().ClusterRoleBindings().DeleteCollection(ctx, metav1.DeleteOptions{},
@@ -112,35 +104,22 @@ func (c *Cluster) grantOperator(ctx context.Context, roleFile string) error {
 	if err != nil {
 		return fmt.Errorf("take back earlier rights of the operator: %w", err)
 	}
-	for _, role := range roles {
-		if err := bindOperator(ctx, api, role); err != nil {
-			return err
-		}
-	}
-	return nil
+	return bindOperator(ctx, api, name)
 }
 
-// applyRoles applies the ClusterRoles in a file and returns their names.
-func (c *Cluster) applyRoles(ctx context.Context, file string) ([]string, error) {
-	objects, err := decodeFile(file)
+func (c *Cluster) applyRole(ctx context.Context, role *rbacv1.ClusterRole) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(role)
 	if err != nil {
-		return nil, fmt.Errorf("read role of the operator: %w", err)
+		return fmt.Errorf("encode role %s: %w", role.Name, err)
 	}
-	var roles []*unstructured.Unstructured
-	var names []string
-	for _, object := range objects {
-		if object.GetKind() == "ClusterRole" {
-			roles, names = append(roles, object), append(names, object.GetName())
-		}
-	}
-	if len(roles) == 0 {
-		return nil, fmt.Errorf("%s holds no ClusterRole", file)
-	}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
 	config, err := c.RESTConfig(UserAdmin)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return names, ApplyObjects(ctx, config, fieldManager, roles)
+	return ApplyObjects(ctx, config, fieldManager, []*unstructured.Unstructured{object})
 }
 
 func bindOperator(ctx context.Context, api *kubernetes.Clientset, role string) error {

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // Options say what cluster to run. The zero value with a StateDir is etcd and an API server.
@@ -55,9 +57,9 @@ type OperatorOptions struct {
 	Path string `json:"path"`
 	// Args come after those that put its listeners on free ports of 127.0.0.1.
 	Args []string `json:"args,omitempty"`
-	// RoleFile holds the ClusterRoles the operator gets; empty means that it may do everything.
-	RoleFile string `json:"roleFile,omitempty"`
-	// Digest is the ContentDigest the operator was started with. Start fills it in.
+	// Role is what the operator may do; nil means everything.
+	Role *rbacv1.ClusterRole `json:"role,omitempty"`
+	// Digest is the Fingerprint the operator was started with. Start fills it in.
 	Digest string `json:"digest,omitempty"`
 }
 
@@ -112,15 +114,6 @@ func (o *Options) checkOperator() error {
 		return fmt.Errorf("operator binary %s is not an executable file", path)
 	}
 	o.Operator.Path = path
-	if o.Operator.RoleFile == "" {
-		return nil
-	}
-	if o.Operator.RoleFile, err = filepath.Abs(o.Operator.RoleFile); err != nil {
-		return fmt.Errorf("role of the operator: %w", err)
-	}
-	if _, err := os.Stat(o.Operator.RoleFile); err != nil {
-		return fmt.Errorf("role of the operator: %w", err)
-	}
 	return nil
 }
 

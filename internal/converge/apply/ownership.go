@@ -55,7 +55,7 @@ func hadAnotherMaker(answer client.Object, owner types.UID) bool {
 			continue
 		}
 		// The key is JSON inside JSON, so its quotes are escaped.
-		if strings.Contains(strings.ReplaceAll(string(m.FieldsV1.Raw), `\"`, `"`), ours) {
+		if strings.Contains(strings.ReplaceAll(m.FieldsV1.GetRawString(), `\"`, `"`), ours) {
 			return false
 		}
 		foreign = true

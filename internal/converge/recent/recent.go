@@ -46,11 +46,12 @@ type Store struct {
 
 	mu      sync.Mutex
 	entries map[Key]entry
+	swept   time.Time
 }
 
 // NewStore returns an empty store.
 func NewStore(c clock.PassiveClock) *Store {
-	return &Store{clock: c, entries: map[Key]entry{}}
+	return &Store{clock: c, entries: map[Key]entry{}, swept: c.Now()}
 }
 
 // Wrote records the server's answer to a create, apply or update. Answers to concurrent requests may arrive in either
@@ -62,6 +63,7 @@ func (s *Store) Wrote(k Key, answer client.Object) {
 		return
 	}
 	s.entries[k] = entry{written: answer, at: s.clock.Now()}
+	s.sweep()
 }
 
 // Deleted records that the object with this UID was asked to go.
@@ -69,6 +71,21 @@ func (s *Store) Deleted(k Key, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[k] = entry{deleted: uid, at: s.clock.Now()}
+	s.sweep()
+}
+
+// sweep drops what nobody asked for again. An object that came to rest is not looked at any more, and its last answer
+// must not stay in memory for that.
+func (s *Store) sweep() {
+	if s.clock.Since(s.swept) < trustUnseen {
+		return
+	}
+	s.swept = s.clock.Now()
+	for k, e := range s.entries {
+		if s.clock.Since(e.at) >= trustUnseen {
+			delete(s.entries, k)
+		}
+	}
 }
 
 // Newest returns the later of what the cache holds (nil for nothing) and what this process wrote. A positive duration

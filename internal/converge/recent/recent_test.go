@@ -66,6 +66,30 @@ func TestAnUnseenWriteIsBelievedForAWhileOnly(t *testing.T) {
 	}
 }
 
+func TestWhatNobodyAsksForAgainIsDropped(t *testing.T) {
+	t.Parallel()
+	c := clocktesting.NewFakePassiveClock(time.Now())
+	s := NewStore(c)
+	s.Wrote(key(), service("a", "9"))
+	c.SetTime(c.Now().Add(trustUnseen))
+	other := key()
+	other.Name = "other"
+	s.Wrote(other, service("b", "10"))
+	if len(s.entries) != 1 {
+		t.Errorf("%d entries are kept, want only the latest", len(s.entries))
+	}
+}
+
+func TestOfTwoAnswersTheLaterStateStays(t *testing.T) {
+	t.Parallel()
+	s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+	s.Wrote(k, service("a", "11"))
+	s.Wrote(k, service("a", "10"))
+	if got, _ := s.Newest(k, nil); got.GetResourceVersion() != "11" {
+		t.Errorf("got version %s, want 11", got.GetResourceVersion())
+	}
+}
+
 func key() Key { return KeyOf(schema.GroupKind{Kind: "Service"}, service("a", "1")) }
 
 func wrote(uid, version string) func(*Store, Key) {

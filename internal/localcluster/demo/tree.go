@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -44,7 +45,9 @@ func (s *session) listNamespace(ctx context.Context, namespace string) ([]*unstr
 	if err != nil {
 		return nil, err
 	}
-	api, err := dynamic.NewForConfig(s.Config)
+	quiet := rest.CopyConfig(s.Config)
+	quiet.WarningHandler = rest.NoWarnings{} // listing everything includes kinds that are on their way out
+	api, err := dynamic.NewForConfig(quiet)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}

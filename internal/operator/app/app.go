@@ -62,6 +62,8 @@ func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;update
+
 // New builds the operator.
 func New(ctx context.Context, c *config.Config, api *rest.Config) (manager.Manager, error) {
 	scheme, err := Scheme()

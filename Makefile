@@ -1,0 +1,96 @@
+# `make help` lists the targets. Everything works with Go, make, git and a C compiler; all other tools are built from
+# tools/go.mod, and the local cluster from the modules pinned in internal/localcluster.
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+TOOL := go tool -modfile=tools/go.mod
+MODULES := . tools
+GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/role.yaml
+EXAMPLE ?= examples/quickstart/graph.yaml
+# Which tests to run and how, for example: make test PACKAGES=./internal/... TESTFLAGS='-run Status'
+PACKAGES ?= ./...
+TESTFLAGS ?=
+export PACKAGES TESTFLAGS
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+##@ Try it
+
+.PHONY: demo
+demo: build ## Start a local Kubernetes with the operator and deploy the example until it is ready
+	@bin/dynamo-local demo --operator bin/operator --file $(EXAMPLE)
+
+.PHONY: demo-down
+demo-down: bin/dynamo-local ## Stop the demo and remove what it left
+	@bin/dynamo-local down --name demo
+
+.PHONY: cluster-up
+cluster-up: build ## Start a local Kubernetes with our CRDs and without the operator
+	@bin/dynamo-local up
+
+.PHONY: cluster-down
+cluster-down: bin/dynamo-local ## Stop that cluster and remove what it left
+	@bin/dynamo-local down
+
+.PHONY: run
+run: build ## Run the operator here against the cluster in $KUBECONFIG, without webhooks
+	@test -n "$$KUBECONFIG" || { echo 'make run: set KUBECONFIG; for the cluster of make cluster-up: export KUBECONFIG=$$(bin/dynamo-local kubeconfig)' >&2; exit 1; }
+	bin/operator --enable-webhooks=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+
+##@ Work on it
+
+.PHONY: build
+build: prerequisites ## Build the operator and dynamo-local into bin/
+	@go build -o bin/ ./cmd/...
+
+# Only what stops a cluster depends on this: it has to work while the code does not compile.
+bin/dynamo-local:
+	@$(MAKE) build
+
+.PHONY: test
+test: prerequisites ## Run every test on a real control plane, and count
+	@echo 'test: making the binaries of the local cluster ready, which takes minutes the first time' >&2
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@sh tools/test.sh all
+
+.PHONY: test-unit
+test-unit: prerequisites ## Run the tests that need no cluster, and count
+	@sh tools/test.sh unit
+
+.PHONY: lint
+lint: prerequisites ## Check style, mistakes and the direction of dependencies
+	@set -e; for module in $(MODULES); do \
+		echo "lint: module $$module" >&2; \
+		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); \
+	done
+
+.PHONY: fmt
+fmt: prerequisites ## Format the code and sort the imports
+	@$(TOOL) golangci-lint fmt
+
+.PHONY: generate
+generate: prerequisites ## Regenerate deep copies, CRDs and the operator's role from the Go types
+	@sh tools/generate.sh
+
+.PHONY: verify
+verify: prerequisites generate ## Check that generated files and module files are up to date and committed
+	@changed=$$(git status --porcelain -- $(GENERATED)) || exit 1; if [ -n "$$changed" ]; then \
+		echo 'verify: files differ from what is committed; run make generate and commit the result:' >&2; \
+		echo "$$changed" >&2; git --no-pager diff -- $(GENERATED) >&2; exit 1; \
+	fi
+	@set -e; for module in $(MODULES); do \
+		(cd $$module && go mod tidy -diff) || { echo "verify: $$module/go.mod is not tidy; run go mod tidy there" >&2; exit 1; }; \
+	done
+	@echo 'verify: everything is up to date' >&2
+
+.PHONY: clean
+clean: ## Remove bin/
+	@rm -rf bin
+
+# Says early and clearly what is missing on this machine.
+.PHONY: prerequisites
+prerequisites:
+	@sh tools/prerequisites.sh

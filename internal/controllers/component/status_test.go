@@ -1,0 +1,92 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+)
+
+var now = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+
+// rolledOut is a Deployment all of whose three replicas are new and available.
+func rolledOut() *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 2},
+		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)},
+		Status: appsv1.DeploymentStatus{
+			ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, ReadyReplicas: 3, AvailableReplicas: 3,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+func TestAvailableOnlyWhenEveryReplicaIsNewAndServes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   string // part of the message, empty for available
+	}{
+		"rolled out":               {func(*appsv1.Deployment) {}, ""},
+		"replicas unset means one": {func(d *appsv1.Deployment) { d.Spec.Replicas = nil; d.Status.Replicas = 1 }, ""},
+		"wants none":               {func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0); d.Status = appsv1.DeploymentStatus{} }, ""},
+		"paused":                   {func(d *appsv1.Deployment) { d.Spec.Paused = true }, "paused"},
+		"not processed":            {func(d *appsv1.Deployment) { d.Generation = 3 }, "has not been processed"},
+		"old replicas serve":       {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }, "1 of 3 replicas are updated"},
+		"new ones do not serve":    {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, "2 of 3 replicas are available"},
+		"old ones still there":     {func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, "1 old replicas"},
+		"quota": {func(d *appsv1.Deployment) {
+			d.Status.AvailableReplicas = 0
+			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
+				Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: gpus",
+			})
+		}, "exceeded quota: gpus"},
+		"says it is unavailable": {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, "does not report itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := rolledOut()
+			tc.change(d)
+			c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
+			got := Status(c, apply.Result{Live: apply.Children{recent.KeyOf(deploymentKind, d): d}}, now)
+			available := conditions.Find(got.Conditions, v1alpha1.ConditionAvailable)
+			if (available.Status == metav1.ConditionTrue) != (tc.want == "") || !strings.Contains(available.Message, tc.want) {
+				t.Errorf("Available is %s: %q, want ...%q...", available.Status, available.Message, tc.want)
+			}
+			if ready := conditions.Find(got.Conditions, v1alpha1.ConditionReady); ready.Status != available.Status {
+				t.Errorf("Ready is %s, Available is %s", ready.Status, available.Status)
+			}
+			if got.ObservedGeneration != 5 {
+				t.Errorf("observed generation %d", got.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func TestTheObservedGenerationWaitsForEverythingToBeApplied(t *testing.T) {
+	t.Parallel()
+	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
+	c.Status.ObservedGeneration = 4
+	got := Status(c, apply.Result{Failures: []apply.Failure{{Err: &apply.NameTakenError{Holder: "Deployment x"}}}}, now)
+	if got.ObservedGeneration != 4 {
+		t.Errorf("observed generation %d although a child failed", got.ObservedGeneration)
+	}
+	if a := conditions.Find(got.Conditions, v1alpha1.ConditionAvailable); a.Reason != conditions.Reconciling || !strings.Contains(a.Message, "exists already") {
+		t.Errorf("Available says %s: %s", a.Reason, a.Message)
+	}
+	if got.Service == nil || got.Service.ComponentKind == "" {
+		t.Errorf("service status %v has no kind", got.Service)
+	}
+}

@@ -1,0 +1,159 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/test/builders"
+)
+
+var now = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+
+// reported is a component of graph "g" as it reports itself.
+func reported(name string, generation, observed int64, available metav1.ConditionStatus, replicas int32) *v1alpha1.DynamoComponentDeployment {
+	return &v1alpha1.DynamoComponentDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Generation: generation},
+		Status: v1alpha1.DynamoComponentDeploymentStatus{
+			ObservedGeneration: observed,
+			Conditions: []metav1.Condition{{
+				Type: v1alpha1.ConditionAvailable, Status: available, Message: "Deployment " + name + ": 0 of 1 replicas are available", ObservedGeneration: observed,
+			}},
+			Service: &v1alpha1.ServiceReplicaStatus{
+				ComponentKind: v1alpha1.ComponentKindDeployment, ComponentName: name, AvailableReplicas: ptr.To(replicas),
+			},
+		},
+	}
+}
+
+func live(components ...*v1alpha1.DynamoComponentDeployment) apply.Result {
+	r := apply.Result{Live: apply.Children{}}
+	for _, c := range components {
+		r.Live[recent.KeyOf(componentKind, c)] = c
+	}
+	return r
+}
+
+func TestStatusNamesWhatKeepsAGraphFromBeingReady(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "x", errors.New("no"))
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, "x", errors.New("changed"))
+	failed := func(r apply.Result, err error) apply.Result {
+		r.Failures = []apply.Failure{{Key: recent.Key{GroupKind: componentKind}, Err: err}}
+		return r
+	}
+	ready := live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionTrue, 1))
+	for name, tc := range map[string]struct {
+		applied              apply.Result
+		state, reason, names string
+		available            metav1.ConditionStatus
+	}{
+		"all ready":           {ready, v1alpha1.GraphStateSuccessful, conditions.AllResourcesReady, "All", metav1.ConditionTrue},
+		"nothing made yet":    {live(), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "g-decode: waiting", metav1.ConditionFalse},
+		"one not ready":       {live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionFalse, 0)), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "g-decode: Deployment g-decode: 0 of 1", metav1.ConditionFalse},
+		"degraded but serves": {live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionFalse, 1)), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "g-decode", metav1.ConditionTrue},
+		"ready in the past":   {live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 2, 1, metav1.ConditionTrue, 1)), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "g-decode: its latest spec", metav1.ConditionTrue},
+		"refused by server":   {failed(ready, forbidden), v1alpha1.GraphStateFailed, conditions.ReconcileFailed, "forbidden", metav1.ConditionTrue},
+		"will pass by itself": {failed(ready, conflict), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "", metav1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := builders.TwoComponents("ns", "g").Obj()
+			g.Generation = 1
+			got := Status(g, tc.applied, now)
+			c := conditions.Find(got.Conditions, v1alpha1.ConditionReady)
+			if got.State != tc.state || c.Reason != tc.reason || !strings.Contains(c.Message, tc.names) {
+				t.Errorf("got state %q, reason %q, message %q; want %q, %q, ...%q...", got.State, c.Reason, c.Message, tc.state, tc.reason, tc.names)
+			}
+			if (c.Status == metav1.ConditionTrue) != (tc.state == v1alpha1.GraphStateSuccessful) {
+				t.Errorf("Ready is %s in state %s", c.Status, got.State)
+			}
+			if a := conditions.Find(got.Conditions, v1alpha1.ConditionAvailable); a.Status != tc.available {
+				t.Errorf("Available is %s (%s), want %s", a.Status, a.Message, tc.available)
+			}
+			for service, s := range got.Services {
+				if s.ComponentKind == "" || s.ComponentName == "" {
+					t.Errorf("service %s has no kind or name: %v", service, s)
+				}
+			}
+			if len(got.Services) != 2 || got.ObservedGeneration != 1 {
+				t.Errorf("%d services, observed generation %d", len(got.Services), got.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func TestAServiceScaledToZeroIsReadyAndAvailable(t *testing.T) {
+	t.Parallel()
+	g := builders.Graph("ns", "g").Service("decode", "worker", builders.Replicas(0)).Obj()
+	c := reported("g-decode", 1, 1, metav1.ConditionTrue, 0)
+	c.Spec.Replicas = ptr.To[int32](0)
+	got := Status(g, live(c), now)
+	if !conditions.IsTrue(got.Conditions, v1alpha1.ConditionReady) || !conditions.IsTrue(got.Conditions, v1alpha1.ConditionAvailable) {
+		t.Errorf("conditions %v", got.Conditions)
+	}
+}
+
+func TestARefusedSpecKeepsTheCounts(t *testing.T) {
+	t.Parallel()
+	g := builders.TwoComponents("ns", "g").Obj()
+	g.Status = Status(g, live(reported("g-frontend", 0, 0, metav1.ConditionTrue, 3)), now)
+	before := g.Status.DeepCopy()
+	got := Refused(g, field.ErrorList{field.Required(field.NewPath("spec"), "x")}, now)
+	if diff := cmp.Diff(before.Services, got.Services); diff != "" {
+		t.Errorf("counts changed:\n%s", diff)
+	}
+	if got.State != v1alpha1.GraphStateFailed {
+		t.Errorf("state %q", got.State)
+	}
+}
+
+func TestEventsMarkTransitionsOnly(t *testing.T) {
+	t.Parallel()
+	status := func(generation int64, value metav1.ConditionStatus, reason string) v1alpha1.DynamoGraphDeploymentStatus {
+		return v1alpha1.DynamoGraphDeploymentStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: value, Reason: reason, ObservedGeneration: generation, Message: "m"},
+		}}
+	}
+	none := v1alpha1.DynamoGraphDeploymentStatus{}
+	waiting := status(1, metav1.ConditionFalse, conditions.SomeResourcesNotReady)
+	ready := status(1, metav1.ConditionTrue, conditions.AllResourcesReady)
+	for name, tc := range map[string]struct {
+		before, after v1alpha1.DynamoGraphDeploymentStatus
+		want          string
+	}{
+		"first look":            {none, waiting, ""},
+		"nothing changed":       {waiting, waiting, ""},
+		"became ready":          {waiting, ready, "Normal Ready"},
+		"stayed ready":          {ready, ready, ""},
+		"fell":                  {ready, waiting, "Warning NotReady"},
+		"the user changed it":   {ready, status(2, metav1.ConditionFalse, conditions.SomeResourcesNotReady), ""},
+		"refused":               {waiting, status(1, metav1.ConditionFalse, conditions.ValidationFailed), "Warning ValidationFailed"},
+		"refused again":         {status(1, metav1.ConditionFalse, conditions.ValidationFailed), status(2, metav1.ConditionFalse, conditions.ValidationFailed), "Warning ValidationFailed"},
+		"the server refused":    {waiting, status(1, metav1.ConditionFalse, conditions.ReconcileFailed), "Warning ReconcileError"},
+		"still refused, silent": {status(1, metav1.ConditionFalse, conditions.ReconcileFailed), status(1, metav1.ConditionFalse, conditions.ReconcileFailed), ""},
+	} {
+		got := ""
+		for _, e := range Events(tc.before, tc.after) {
+			got += e.Type + " " + e.Reason
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package statusio
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+)
+
+func TestTransitionsAreWrittenAtOnceAndProgressOnceASecond(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w := NewWriter(nil, nil, recent.NewStore(clock), clock)
+	g := &v1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{UID: "g"}}
+	progress, transition := Change{After: g}, Change{After: g, Transition: true}
+
+	if wait := w.pace(progress); wait != 0 {
+		t.Errorf("the first write waits %s", wait)
+	}
+	w.written(g.UID)
+	clock.SetTime(clock.Now().Add(300 * time.Millisecond))
+	if wait := w.pace(progress); wait != 700*time.Millisecond {
+		t.Errorf("progress after 300ms waits %s, want the rest of the second", wait)
+	}
+	if wait := w.pace(transition); wait != 0 {
+		t.Errorf("a transition waits %s", wait)
+	}
+	clock.SetTime(clock.Now().Add(700 * time.Millisecond))
+	if wait := w.pace(progress); wait != 0 {
+		t.Errorf("progress after a second waits %s", wait)
+	}
+	w.written(g.UID)
+	w.Forget(g.UID)
+	if len(w.last) != 0 {
+		t.Errorf("a deleted object is remembered")
+	}
+}
+
+func TestAnswerPrefersErrorsThenTheEarlierWish(t *testing.T) {
+	t.Parallel()
+	held := reconcile.Result{RequeueAfter: time.Second}
+	for name, tc := range map[string]struct {
+		held reconcile.Result
+		wake time.Duration
+		err  error
+		want time.Duration
+	}{
+		"nothing":       {},
+		"held":          {held: held, want: time.Second},
+		"wake":          {wake: time.Minute, want: time.Minute},
+		"both":          {held: held, wake: time.Minute, want: time.Second},
+		"wake is first": {held: held, wake: time.Millisecond, want: time.Millisecond},
+		"error":         {held: held, err: errors.New("x")},
+	} {
+		got, err := Answer(tc.held, tc.wake, nil, tc.err)
+		if got.RequeueAfter != tc.want || (err != nil) != (tc.err != nil) {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
