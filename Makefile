@@ -62,10 +62,10 @@ test-unit: prerequisites ## Run the tests that need no cluster, and count
 
 .PHONY: lint
 lint: prerequisites ## Check style, mistakes and the direction of dependencies
-	@set -e; for module in $(MODULES); do \
+	@status=0; for module in $(MODULES); do \
 		echo "lint: module $$module" >&2; \
-		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); \
-	done
+		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || status=1; \
+	done; exit $$status
 
 .PHONY: fmt
 fmt: prerequisites ## Format the code and sort the imports
@@ -81,7 +81,7 @@ verify: prerequisites generate ## Check that generated files and module files ar
 		echo 'verify: files differ from what is committed; run make generate and commit the result:' >&2; \
 		echo "$$changed" >&2; git --no-pager diff -- $(GENERATED) >&2; exit 1; \
 	fi
-	@set -e; for module in $(MODULES); do \
+	@for module in $(MODULES); do \
 		(cd $$module && go mod tidy -diff) || { echo "verify: $$module/go.mod is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
 	@echo 'verify: everything is up to date' >&2

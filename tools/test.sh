@@ -31,7 +31,7 @@ run() {
 	shift
 	name=$(basename "$module" | tr . m)
 	(cd "$module" && go tool -modfile="$root/tools/go.mod" gotestsum \
-		--format pkgname --format-icons text --hide-summary output,skipped --jsonfile "$log/$name.json" \
+		--format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$log/$name.json" \
 		-- -race -count=1 -p 2 -timeout 20m ${TESTFLAGS:-} "$@") || status=1
 }
 root=$PWD

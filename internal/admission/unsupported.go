@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
-	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
 // notYet ends every message of this file. A field that would be ignored in silence is worse than one that is refused.
@@ -19,9 +18,6 @@ const notYet = "not supported by this release yet; remove it to deploy"
 // unsupportedGraph names the fields of a graph that this release would ignore.
 func unsupportedGraph(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	if len(g.Spec.PVCs) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "pvcs"), notYet))
-	}
 	if g.Spec.Restart != nil {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "restart"), notYet))
 	}
@@ -41,20 +37,11 @@ func unsupportedShared(s *v1alpha1.DynamoComponentDeploymentSharedSpec, at *fiel
 		at   *field.Path
 	}{
 		{s.IsMultinode(), at.Child("multinode")},
-		{s.ComponentType == v1alpha1.ComponentTypePlanner, at.Child("componentType").Key(s.ComponentType)},
-		{s.ComponentType == v1alpha1.ComponentTypeEPP, at.Child("componentType").Key(s.ComponentType)},
-		{s.Ingress != nil && s.Ingress.Enabled, at.Child("ingress")},
-		{s.ModelRef != nil && s.ModelRef.Name != "", at.Child("modelRef")},
 		{s.ScalingAdapter != nil && s.ScalingAdapter.Enabled, at.Child("scalingAdapter")},
 		{s.Checkpoint != nil && s.Checkpoint.Enabled, at.Child("checkpoint")},
 	} {
 		if row.used {
 			errs = append(errs, field.Forbidden(row.at, notYet))
-		}
-	}
-	for _, key := range []string{names.AnnotationDebugMode, names.AnnotationStealingTrafficDebug} {
-		if s.Annotations[key] == names.True {
-			errs = append(errs, field.Forbidden(at.Child("annotations").Key(key), notYet))
 		}
 	}
 	return errs

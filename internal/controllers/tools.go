@@ -42,13 +42,22 @@ type Plan struct {
 	Err error
 }
 
+// modes translates how rendered objects belong to their owner into how they are written.
+var modes = map[render.Belonging]apply.Mode{
+	render.Owned: apply.Owned, render.Shared: apply.Shared, render.Borrowed: apply.Borrowed, render.Once: apply.Once,
+}
+
 // Prepare turns rendered stages into a plan.
 func Prepare(scheme *runtime.Scheme, owner client.Object, stages render.Stages) Plan {
 	var plan Plan
 	for _, stage := range stages {
-		intents, err := apply.PrepareAll(scheme, owner, stage)
-		if err != nil {
-			return Plan{Err: err}
+		intents := make([]apply.Intent, 0, len(stage))
+		for _, obj := range stage {
+			intent, err := apply.Prepare(scheme, owner, obj.Object, modes[obj.Belonging])
+			if err != nil {
+				return Plan{Err: err}
+			}
+			intents = append(intents, intent)
 		}
 		plan.Children = append(plan.Children, intents)
 	}

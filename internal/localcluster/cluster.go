@@ -131,7 +131,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 func (c *Cluster) bringUp(ctx context.Context) error {
 	preferred := c.record.Ports
 	for attempt := 1; ; attempt++ {
-		ports, err := choosePorts(preferred)
+		ports, err := c.opts.choosePorts(preferred)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ package localcluster
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -166,6 +167,31 @@ func TestStartThatFailsShowsTheLastWordsOfTheCulprit(t *testing.T) {
 	}
 	if left := processesOf(t, state); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestTakenPortMakesTheClusterMove(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	taken := listener.Addr().(*net.TCPAddr).Port
+	attempts := 0
+	cluster := mustStart(t, Options{StateDir: clusterState(t), choosePorts: func(map[string]int) (map[string]int, error) {
+		attempts++
+		ports, err := choosePorts(nil)
+		if attempts == 1 {
+			ports[portAPIServer] = taken
+		}
+		return ports, err
+	}})
+	if attempts != 2 {
+		t.Errorf("ports were chosen %d times, want twice", attempts)
+	}
+	if _, err := clientOf(t, cluster, UserAdmin).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("ask the cluster at its new address: %v", err)
 	}
 }
 

@@ -123,8 +123,7 @@ func runGo(ctx context.Context, dir string, args ...string) (string, error) {
 		}
 		return "", context.Cause(ctx)
 	}
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
+	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, lastLines(output.String(), failureTail))
 	}
 	if err != nil {

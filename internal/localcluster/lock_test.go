@@ -56,7 +56,7 @@ func TestLockOfARemovedFileGuardsNothing(t *testing.T) {
 	}
 	waiting, locked := make(chan struct{}), make(chan *fileLock, 1)
 	go func() {
-		lock, err := waitLock(context.Background(), path, func() { close(waiting) })
+		lock, err := waitLock(t.Context(), path, func() { close(waiting) })
 		if err != nil {
 			t.Error(err)
 		}

@@ -83,7 +83,7 @@ func clusterState(t *testing.T) string {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "state")
 	t.Cleanup(func() {
-		_ = Down(context.Background(), state, false)
+		_ = Down(context.WithoutCancel(t.Context()), state, false)
 		if left := processesOf(t, state); len(left) > 0 {
 			t.Errorf("processes are left: %v", left)
 		}
@@ -130,7 +130,7 @@ const patience = 90 * time.Second
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	err := poll(context.Background(), patience, what+" did not happen", func(context.Context) (bool, error) {
+	err := poll(t.Context(), patience, what+" did not happen", func(context.Context) (bool, error) {
 		return condition(), nil
 	})
 	if err != nil {

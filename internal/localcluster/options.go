@@ -50,6 +50,9 @@ type Options struct {
 	Progress io.Writer `json:"-"`
 	// Now is the clock; nil means the machine's.
 	Now func() time.Time `json:"-"`
+
+	// choosePorts can be replaced by tests that want a clash.
+	choosePorts func(previous map[string]int) (map[string]int, error)
 }
 
 // OperatorOptions say how to run an operator binary as part of the cluster.
@@ -88,6 +91,9 @@ func (o Options) normalised() (Options, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.choosePorts == nil {
+		o.choosePorts = choosePorts
 	}
 	o.Progress = writerOrDiscard(o.Progress)
 	err = o.checkOperator()

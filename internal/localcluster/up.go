@@ -123,7 +123,7 @@ type supervisorLink struct {
 	log     string
 }
 
-// connectSupervisor starts the supervisor in a session of its own, where neither Ctrl-C nor the end of the terminal
+// connectSupervisor starts the supervisor detached from the terminal, so that neither Ctrl-C nor the end of the terminal
 // reaches it.
 func connectSupervisor(o Options, command []string) (*supervisorLink, error) {
 	if err := os.MkdirAll(filepath.Join(o.StateDir, logDirectory), 0o700); err != nil {

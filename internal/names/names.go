@@ -25,6 +25,8 @@ const (
 	LabelBaseModelHash    = "nvidia.com/dynamo-base-model-hash"
 	LabelMetricsEnabled   = "nvidia.com/metrics-enabled"
 	LabelManagedBy        = "nvidia.com/managed-by"
+	LabelTargetType       = "nvidia.com/dynamo-deployment-target-type"
+	LabelComponentPod     = "nvidia.com/dynamo-component-pod"
 
 	// LabelDiscoveryBackend and LabelDiscoveryEnabled mark Services in which workers look for each other.
 	LabelDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
@@ -69,6 +71,7 @@ const (
 	True         = "true"
 	False        = "false"
 	RBAC         = "rbac"
+	Debug        = "debug"
 )
 
 // Discovery back ends.
@@ -84,7 +87,27 @@ const (
 
 	PortSystem       = "system"
 	PortSystemNumber = 9090
+
+	PortMetrics              = "metrics"
+	PortPlannerMetricsNumber = 9085
+
+	PortGRPC             = "grpc"
+	PortGRPCNumber       = 9002
+	PortGRPCHealth       = "grpc-health"
+	PortGRPCHealthNumber = 9003
 )
+
+// Accounts that all graphs of a namespace share.
+const (
+	PlannerAccount = "planner-serviceaccount"
+	EPPAccount     = "epp-serviceaccount"
+)
+
+// EPPConfigFile is the file in which an endpoint picker reads its configuration, and the key of its ConfigMap.
+const EPPConfigFile = "epp-config-dynamo.yaml"
+
+// InferenceGroup is the API group of InferencePools.
+const InferenceGroup = "inference.networking.k8s.io"
 
 // Pieces of a pod that other programs look for by name.
 const (
@@ -111,6 +134,21 @@ func DiscoveryRole(graph string) string { return DiscoveryAccount(graph) + "-rol
 
 // DiscoveryBinding names the RoleBinding of DiscoveryAccount.
 func DiscoveryBinding(graph string) string { return DiscoveryAccount(graph) + "-binding" }
+
+// Binding names the RoleBinding of a shared account.
+func Binding(account string) string { return account + "-binding" }
+
+// EPPConfig names the ConfigMap of a graph's endpoint picker.
+func EPPConfig(graph string) string { return graph + "-epp-config" }
+
+// Pool names a graph's InferencePool.
+func Pool(graph string) string { return graph + "-pool" }
+
+// DebugWorkload names the second Deployment and the Service of a component that is being debugged.
+func DebugWorkload(component string) string { return component + "-d" }
+
+// ProductionService names the Service of the pods that are not being debugged.
+func ProductionService(component string) string { return component + "-p" }
 
 // ModelHash is the form in which a model name fits a label: eight hexadecimal digits of its SHA-256.
 func ModelHash(model string) string {

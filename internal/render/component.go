@@ -7,22 +7,43 @@ package render
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/workload/deployment"
 )
 
-// Stages are objects in the order in which they are applied. Inside a stage order does not matter.
-type Stages [][]client.Object
-
 // Component returns everything one component needs. A refused workload must not keep its network objects from being
-// made, so all of them are one stage.
+// made, so all of them are one stage. A component without a graph has its own access.
 func Component(c input.Component) (Stages, field.ErrorList) {
-	workload, errs := deployment.Render(c)
+	deployments, errs := deployment.Render(c)
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	return Stages{{workload, network.Service(c)}}, nil
+	var stages Stages
+	var main []Object
+	if c.Graph == "" && c.Discovery() == names.DiscoveryKubernetes {
+		accounts, bindings := access.Discovery(c.Namespace, c.Name)
+		stages.add(as(Owned, accounts...))
+		main = as(Owned, bindings...)
+	}
+	for _, d := range deployments {
+		main = append(main, Object{Object: d})
+	}
+	for _, s := range network.Services(c, deployments[0].Spec.Template.Spec) {
+		main = append(main, Object{Object: s})
+	}
+	if model := c.ModelName(); model != "" {
+		main = append(main, Object{Object: network.ModelService(c.Namespace, model), Belonging: Shared})
+	}
+	if ingress := network.Ingress(c); ingress != nil {
+		main = append(main, Object{Object: ingress})
+	}
+	if virtual := network.VirtualService(c); virtual != nil {
+		main = append(main, Object{Object: virtual})
+	}
+	stages.add(main)
+	return stages, nil
 }

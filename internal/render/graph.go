@@ -11,44 +11,110 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/storage"
 )
 
-// Graph returns everything a graph owns directly: access for its pods, then one DynamoComponentDeployment per service.
-// Every component is rendered to its end as well, so that a graph is made whole or not at all.
+// Graph returns everything a graph owns directly: accounts, then their bindings, claims, what an endpoint picker needs
+// and one DynamoComponentDeployment per service. Every component is rendered to its end as well, so that a graph is made
+// whole or not at all.
 func Graph(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (Stages, field.ErrorList) {
-	var accounts, rest []client.Object
-	var errs field.ErrorList
-	if discovery(g, s) == names.DiscoveryKubernetes {
-		accounts, rest = access.Discovery(g.Namespace, g.Name)
+	accounts, rest, errs := graphAccess(g, s)
+	for _, claim := range g.Spec.PVCs {
+		if claim.Create != nil && *claim.Create {
+			rest = append(rest, Object{Object: storage.Claim(g.Namespace, claim), Belonging: Once})
+		}
 	}
+	picker, problems := endpointPicker(g)
+	errs = append(errs, problems...)
+	rest = append(rest, picker...)
 	for _, service := range slices.Sorted(maps.Keys(g.Spec.Services)) {
 		path := field.NewPath("spec", "services").Key(service)
-		dcd, problems := ComponentOf(g, service, path)
+		dcd, problems := ComponentOf(g, service, s, path)
 		if dcd != nil {
 			_, more := Component(input.FromDeployment(dcd, s, path))
 			problems = append(problems, more...)
-			rest = append(rest, dcd)
+			rest = append(rest, Object{Object: dcd})
 		}
 		errs = append(errs, problems...)
 	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
+	var stages Stages
 	// Accounts come before the components whose pods run under them, or the first ReplicaSet backs off.
-	if len(accounts) == 0 {
-		return Stages{rest}, nil
+	stages.add(accounts)
+	stages.add(rest)
+	return stages, nil
+}
+
+// graphAccess renders the accounts that pods of the graph need, and what binds them to their rights.
+func graphAccess(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (accounts, bindings []Object, errs field.ErrorList) {
+	if discovery(g, s) == names.DiscoveryKubernetes {
+		first, then := access.Discovery(g.Namespace, g.Name)
+		accounts, bindings = as(Owned, first...), as(Owned, then...)
 	}
-	return Stages{accounts, rest}, nil
+	if !s.ClusterWide {
+		return accounts, bindings, nil // whoever installed a restricted operator has made them
+	}
+	for _, a := range []struct{ componentType, account, role, flag string }{
+		{v1alpha1.ComponentTypePlanner, names.PlannerAccount, s.PlannerClusterRole, "--planner-cluster-role-name"},
+		{v1alpha1.ComponentTypeEPP, names.EPPAccount, s.EPPClusterRole, "--epp-cluster-role-name"},
+	} {
+		service := firstOfType(g, a.componentType)
+		if service == "" {
+			continue
+		}
+		if a.role == "" {
+			at := field.NewPath("spec", "services").Key(service).Child("componentType")
+			errs = append(errs, field.Forbidden(at, "the operator was started without "+a.flag+" and cannot give this component its rights"))
+			continue
+		}
+		account, binding := access.Account(g.Namespace, a.account, a.role)
+		accounts = append(accounts, Object{Object: account, Belonging: Borrowed})
+		bindings = append(bindings, Object{Object: binding, Belonging: Borrowed})
+	}
+	return accounts, bindings, errs
+}
+
+// firstOfType returns the first service of a type in the order of names, empty for none.
+func firstOfType(g *v1alpha1.DynamoGraphDeployment, componentType string) string {
+	for _, name := range slices.Sorted(maps.Keys(g.Spec.Services)) {
+		if s := g.Spec.Services[name]; s != nil && s.ComponentType == componentType {
+			return name
+		}
+	}
+	return ""
+}
+
+// endpointPicker renders the configuration and the pool of the graph's endpoint picker.
+func endpointPicker(g *v1alpha1.DynamoGraphDeployment) ([]Object, field.ErrorList) {
+	name, spec, ok := g.GetEPPService()
+	if !ok {
+		return nil, nil
+	}
+	p := network.Picker{
+		Namespace: g.Namespace, Graph: g.Name, Service: name, Spec: spec, DynamoNamespace: g.GetDynamoNamespaceForService(spec),
+	}
+	config, err := network.PickerConfig(p)
+	if err != nil {
+		at := field.NewPath("spec", "services").Key(name).Child("eppConfig", "config")
+		return nil, field.ErrorList{field.Invalid(at, string(spec.EPPConfig.Config.Raw), err.Error())}
+	}
+	objects := as(Owned, network.Pool(p))
+	if config != nil {
+		objects = append(objects, Object{Object: config})
+	}
+	return objects, nil
 }
 
 // ComponentOf renders the DynamoComponentDeployment of one service.
-func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, path *field.Path) (*v1alpha1.DynamoComponentDeployment, field.ErrorList) {
+func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, s input.Settings, path *field.Path) (*v1alpha1.DynamoComponentDeployment, field.ErrorList) {
 	spec := g.Spec.Services[service].DeepCopy()
 	if spec == nil {
 		return nil, field.ErrorList{field.Required(path, "describe the service")}
@@ -65,6 +131,14 @@ func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, path *field.
 	if len(g.Spec.Envs) > 0 {
 		spec.Envs = graphEnv(g.Spec.Envs, spec.Envs)
 	}
+	switch spec.ComponentType {
+	case v1alpha1.ComponentTypePlanner:
+		setAccount(spec, names.PlannerAccount)
+	case v1alpha1.ComponentTypeFrontend:
+		if spec.Ingress == nil {
+			spec.Ingress = network.DefaultIngress(g.Name, s)
+		}
+	}
 	errs := applyDeploymentConfig(service, spec, path)
 	return &v1alpha1.DynamoComponentDeployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -78,6 +152,18 @@ func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, path *field.
 			BackendFramework: g.Spec.BackendFramework, DynamoComponentDeploymentSharedSpec: *spec,
 		},
 	}, errs
+}
+
+// setAccount makes a component's pods run under an account, whatever the user named: a planner without its rights does
+// nothing.
+func setAccount(spec *v1alpha1.DynamoComponentDeploymentSharedSpec, account string) {
+	if spec.ExtraPodSpec == nil {
+		spec.ExtraPodSpec = &v1alpha1.ExtraPodSpec{}
+	}
+	if spec.ExtraPodSpec.PodSpec == nil {
+		spec.ExtraPodSpec.PodSpec = &corev1.PodSpec{}
+	}
+	spec.ExtraPodSpec.ServiceAccountName = account
 }
 
 // discovery is the graph's discovery back end.

@@ -68,7 +68,7 @@ func TestAGraphThatCannotBeRenderedSaysWhyAndMakesNothing(t *testing.T) {
 			},
 			"spec.services[Decode].multinode: Forbidden: not supported by this release yet",
 		},
-		"an endpoint picker, which comes later": {
+		"an endpoint picker without a configuration": {
 			func(g *v1alpha1.DynamoGraphDeployment) {
 				g.Spec.Services["Epp"] = &service{ComponentType: v1alpha1.ComponentTypeEPP}
 			},

@@ -5,6 +5,9 @@ package graph
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,6 +20,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 )
 
 // Name is the controller's name in metrics and logs.
@@ -27,10 +31,13 @@ var kind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: Name}
 // Owned are the kinds of a graph's direct children.
 func Owned() []client.Object {
 	return []client.Object{
-		&v1alpha1.DynamoComponentDeployment{},
+		&v1alpha1.DynamoComponentDeployment{}, &corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 	}
 }
+
+// Optional are kinds of children whose API a cluster may lack.
+func Optional() []schema.GroupVersionKind { return []schema.GroupVersionKind{network.PoolKind} }
 
 // Reconciler converges graphs.
 type Reconciler struct{ controllers.Tools }
@@ -41,6 +48,10 @@ type Reconciler struct{ controllers.Tools }
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;delete;get;list;watch
+// +kubebuilder:rbac:groups=inference.networking.k8s.io,resources=inferencepools,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=bind,resourceNames=dynamo-operator-planner;dynamo-operator-epp
 // The operator may grant only what it has itself, so it has what discovery roles contain:
 // +kubebuilder:rbac:groups="",resources=endpoints,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
@@ -59,7 +70,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ok || g.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // what it owns is collected; making anything now would outlive it
 	}
-	plan := r.Plans.Get(g, func() controllers.Plan { return Desired(g, r.Settings, r.Scheme) })
+	missing, err := r.missingClaims(ctx, g)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	plan := r.Plans.Get(g, strings.Join(missing, ","), func() controllers.Plan { return Desired(g, missing, r.Settings, r.Scheme) })
 	if plan.Err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(plan.Err)
 	}
@@ -73,6 +88,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	applied := r.Apply.All(ctx, g, plan.Children, observed)
 	result, err := r.store(ctx, g, Status(g, applied, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err())
+}
+
+// missingClaims returns the claims that the graph expects to find and that are not there.
+func (r *Reconciler) missingClaims(ctx context.Context, g *v1alpha1.DynamoGraphDeployment) ([]string, error) {
+	var missing []string
+	for _, claim := range g.Spec.PVCs {
+		if claim.Name == nil || *claim.Name == "" || (claim.Create != nil && *claim.Create) {
+			continue
+		}
+		err := r.Cache.Get(ctx, client.ObjectKey{Namespace: g.Namespace, Name: *claim.Name}, &corev1.PersistentVolumeClaim{})
+		if apierrors.IsNotFound(err) {
+			missing = append(missing, *claim.Name)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read claim %q: %w", *claim.Name, err)
+		}
+	}
+	return missing, nil
+}
+
+// WaitingFor returns the graphs of a namespace that name a claim, to be woken when it comes or goes.
+func WaitingFor(graphs []v1alpha1.DynamoGraphDeployment, claim string) []reconcile.Request {
+	var waiting []reconcile.Request
+	for i := range graphs {
+		if slices.ContainsFunc(graphs[i].Spec.PVCs, func(p v1alpha1.PVC) bool { return p.Name != nil && *p.Name == claim }) {
+			waiting = append(waiting, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&graphs[i])})
+		}
+	}
+	return waiting
 }
 
 // store writes a status and the events that go with it.

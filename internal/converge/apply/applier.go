@@ -145,16 +145,28 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 	case notOurs:
 		return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
 	case create:
-		return a.first(ctx, owner, intent)
+		return a.make(ctx, owner, intent)
 	default:
-		return a.send(ctx, owner, intent, client.ForceOwnership)
+		return a.send(ctx, owner, intent, live, client.ForceOwnership)
+	}
+}
+
+// make brings a child into being of which none is known.
+func (a *Applier) make(ctx context.Context, owner client.Object, intent Intent) outcome {
+	switch intent.mode {
+	case Once:
+		return a.once(ctx, owner, intent)
+	case Borrowed:
+		return a.borrow(ctx, owner, intent)
+	default:
+		return a.first(ctx, owner, intent)
 	}
 }
 
 // first applies an intent of which no child is known. It does not force: a conflict means that a stranger has the name.
 func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent) outcome {
 	known := a.memory.get(owner.GetUID(), intent.Key).uid
-	out := a.send(ctx, owner, intent)
+	out := a.send(ctx, owner, intent, nil)
 	if out.failed == nil {
 		if out.live.GetUID() != known && hadAnotherMaker(out.live, owner.GetUID()) {
 			return a.release(ctx, owner, intent, out.live)
@@ -164,28 +176,75 @@ func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent)
 	if !apierrors.IsConflict(out.failed) && !apierrors.IsInvalid(out.failed) {
 		return out
 	}
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(intent.gvk)
-	if err := a.reader.Get(ctx, intent.Key.NamespacedName, found); err != nil {
+	found, err := a.lookUp(ctx, intent)
+	if err != nil {
 		return out // an invalid child, or one that is gone again: the first answer is the one to report
 	}
 	controller := metav1.GetControllerOf(found)
 	switch {
-	case controller != nil && controller.UID == owner.GetUID(), controller == nil && madeByUs(found):
-		return a.send(ctx, owner, intent, client.ForceOwnership)
+	case mayWrite(intent.mode, owner.GetUID(), found) && (controller != nil || madeByOperator(found)):
+		return a.send(ctx, owner, intent, found, client.ForceOwnership)
 	case apierrors.IsInvalid(out.failed) && controller == nil:
 		return out
 	}
 	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(found)}}
 }
 
-// send makes the one request that creates or changes a child.
-func (a *Applier) send(ctx context.Context, owner client.Object, intent Intent, opts ...client.ApplyOption) outcome {
+// borrow uses what is there, and makes it where nothing is. Whatever a stranger made is not even touched by a first
+// apply, so the server is asked; the answer is remembered.
+func (a *Applier) borrow(ctx context.Context, owner client.Object, intent Intent) outcome {
+	if a.memory.get(owner.GetUID(), intent.Key).borrowed {
+		return outcome{}
+	}
+	found, err := a.lookUp(ctx, intent)
+	switch {
+	case apierrors.IsNotFound(err):
+		return a.first(ctx, owner, intent)
+	case err != nil:
+		return outcome{failed: fmt.Errorf("read %s: %w", intent.Key, err)}
+	case madeByOperator(found):
+		return a.send(ctx, owner, intent, found, client.ForceOwnership)
+	}
+	a.memory.borrow(owner.GetUID(), intent.Key)
+	return outcome{live: found}
+}
+
+// once creates a child and takes it as it is if somebody was faster. It is a plain create, because an apply could lay
+// an owner reference on somebody's data.
+func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) outcome {
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
+	err := a.writer.Create(ctx, u, client.FieldOwner(names.FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		return outcome{wrote: true}
+	}
+	if err != nil {
+		return outcome{wrote: true, failed: fmt.Errorf("create %s: %w", intent.Key, err)}
+	}
+	return a.answered(owner, intent, u)
+}
+
+func (a *Applier) lookUp(ctx context.Context, intent Intent) (*metav1.PartialObjectMetadata, error) {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(intent.gvk)
+	err := a.reader.Get(ctx, intent.Key.NamespacedName, found)
+	return found, err
+}
+
+// send makes the one request that creates or changes a child. Live is what is known of it, nil for nothing.
+func (a *Applier) send(ctx context.Context, owner client.Object, intent Intent, live client.Object, opts ...client.ApplyOption) outcome {
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
+	if intent.mode.shared() && live != nil {
+		joinOwners(u.Object, live)
+	}
 	opts = append(opts, client.FieldOwner(names.FieldManager))
 	if err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...); err != nil {
 		return outcome{wrote: true, failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
 	}
+	return a.answered(owner, intent, u)
+}
+
+// answered remembers what the server made of a request.
+func (a *Applier) answered(owner client.Object, intent Intent, u *unstructured.Unstructured) outcome {
 	answer, err := a.typed(intent, u)
 	if err != nil {
 		return outcome{wrote: true, failed: err}

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,33 +30,43 @@ const (
 
 // judge decides about one intent from metadata alone, which is all it takes in the steady state.
 func judge(intent Intent, owner types.UID, live client.Object, seen state) verdict {
-	if live == nil {
+	switch {
+	case live == nil:
 		return create
-	}
-	if controller := metav1.GetControllerOf(live); controller != nil && controller.UID != owner {
-		return notOurs
-	}
-	if live.GetDeletionTimestamp() != nil {
-		return goneFirst
-	}
-	if live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash {
-		return update
-	}
-	if !seen.sameObject(live, intent.Hash) {
-		return unverified
-	}
-	if seen.version == live.GetResourceVersion() {
+	case intent.mode == Once, intent.mode == Borrowed && !madeByOperator(live):
 		return nothing
-	}
-	// A status write moves the version but not the generation. Metadata edits move no generation, so metadata is
-	// looked at every time; kinds without a generation are compared in full.
-	if live.GetGeneration() == 0 || live.GetGeneration() != seen.generation {
+	case !mayWrite(intent.mode, owner, live):
+		return notOurs
+	case live.GetDeletionTimestamp() != nil:
+		return goneFirst
+	case live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash, !refersTo(live, owner):
+		return update
+	case !seen.sameObject(live, intent.Hash):
 		return unverified
-	}
-	if !metadataContained(intent, live) {
+	case seen.version == live.GetResourceVersion():
+		return nothing
+	case live.GetGeneration() == 0 || live.GetGeneration() != seen.generation:
+		// A status write moves the version but not the generation. Metadata edits move no generation, so metadata is
+		// looked at every time; kinds without a generation are compared in full.
+		return unverified
+	case !metadataContained(intent, live):
 		return update
 	}
 	return nothing
+}
+
+// mayWrite tells whether an object is the owner's to change. Nobody's objects are: a child that lost its owner.
+func mayWrite(mode Mode, owner types.UID, live client.Object) bool {
+	controller := metav1.GetControllerOf(live)
+	if mode.shared() {
+		return controller == nil
+	}
+	return controller == nil || controller.UID == owner
+}
+
+// refersTo tells whether an object names the owner as one of its owners.
+func refersTo(live client.Object, owner types.UID) bool {
+	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner })
 }
 
 // verify compares every field of the intent with the live object.
@@ -73,7 +84,7 @@ func metadataContained(intent Intent, live client.Object) bool {
 	want, _ := intent.body["metadata"].(map[string]any)
 	return stringsContained(want["labels"], live.GetLabels()) &&
 		stringsContained(want["annotations"], live.GetAnnotations()) &&
-		metav1.GetControllerOf(live) != nil
+		(intent.mode.shared() || metav1.GetControllerOf(live) != nil)
 }
 
 func stringsContained(want any, got map[string]string) bool {
@@ -92,6 +103,7 @@ type state struct {
 	hash       string
 	version    string
 	generation int64
+	borrowed   bool // somebody else's, used as it is
 }
 
 func (s state) sameObject(live client.Object, hash string) bool {
@@ -121,6 +133,15 @@ func (m *memory) put(owner types.UID, k recent.Key, hash string, live client.Obj
 	m.byOwner[owner][k] = state{
 		uid: live.GetUID(), hash: hash, version: live.GetResourceVersion(), generation: live.GetGeneration(),
 	}
+}
+
+func (m *memory) borrow(owner types.UID, k recent.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byOwner[owner] == nil {
+		m.byOwner[owner] = map[recent.Key]state{}
+	}
+	m.byOwner[owner][k] = state{borrowed: true}
 }
 
 func (m *memory) drop(owner types.UID, k recent.Key) {

@@ -35,7 +35,7 @@ func wanted(t *testing.T) (Intent, *appsv1.Deployment) {
 	t.Helper()
 	owner := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: ownerUID}}
 	desired := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"a": "b"}}}
-	intent, err := Prepare(testScheme(t), owner, desired)
+	intent, err := Prepare(testScheme(t), owner, desired, Owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 			Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		}}},
 	}
-	intent, err := Prepare(testScheme(t), owner, desired)
+	intent, err := Prepare(testScheme(t), owner, desired, Owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestPrepareIsDeterministicAndSeesEveryChange(t *testing.T) {
 	hash := func(owner client.Object, change func(*corev1.Service)) string {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b", "c": "d"}}}
 		change(s)
-		intent, err := Prepare(scheme, owner, s)
+		intent, err := Prepare(scheme, owner, s, Owned)
 		if err != nil {
 			t.Fatal(err)
 		}

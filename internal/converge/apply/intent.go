@@ -31,11 +31,28 @@ type Intent struct {
 	Hash string
 
 	gvk  schema.GroupVersionKind
+	mode Mode
 	body map[string]any
 }
 
-// Prepare turns a desired object into an intent owned by owner.
-func Prepare(scheme *runtime.Scheme, owner, desired client.Object) (Intent, error) {
+// Mode says how a child belongs to its owner.
+type Mode int
+
+const (
+	// Owned children have one owner that controls them. Everything it rendered is kept as rendered.
+	Owned Mode = iota
+	// Shared children have any number of owners, none of which controls them. They go with the last.
+	Shared
+	// Borrowed children are Shared unless somebody else made them; then they are used as they are.
+	Borrowed
+	// Once children are created where they are missing and never changed: data outlives opinions about it.
+	Once
+)
+
+func (m Mode) shared() bool { return m == Shared || m == Borrowed }
+
+// Prepare turns a desired object into an intent of owner.
+func Prepare(scheme *runtime.Scheme, owner, desired client.Object, mode Mode) (Intent, error) {
 	gvk, err := apiutil.GVKForObject(desired, scheme)
 	if err != nil {
 		return Intent{}, fmt.Errorf("find the kind of %q: %w", desired.GetName(), err)
@@ -52,8 +69,9 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object) (Intent, erro
 	body["apiVersion"], body["kind"] = gvk.ToAPIVersionAndKind()
 	u := &unstructured.Unstructured{Object: body}
 	u.SetLabels(with(u.GetLabels(), names.LabelApplied, names.OperatorName))
-	if err := unstructured.SetNestedSlice(body, []any{ownerReference(ownerGVK, owner)}, "metadata", "ownerReferences"); err != nil {
-		return Intent{}, fmt.Errorf("set the owner of %s %q: %w", gvk.Kind, desired.GetName(), err)
+	if !mode.shared() {
+		// All owners of a shared child must agree on its hash, and their references are what they differ in.
+		setOwners(body, ownerReference(ownerGVK, owner, mode))
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -62,28 +80,22 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object) (Intent, erro
 	sum := sha256.Sum256(encoded)
 	hash := hashVersion + hex.EncodeToString(sum[:])
 	u.SetAnnotations(with(u.GetAnnotations(), names.AnnotationAppliedHash, hash))
-	return Intent{Key: recent.KeyOf(gvk.GroupKind(), desired), Hash: hash, gvk: gvk, body: body}, nil
+	setOwners(body, ownerReference(ownerGVK, owner, mode))
+	return Intent{Key: recent.KeyOf(gvk.GroupKind(), desired), Hash: hash, gvk: gvk, mode: mode, body: body}, nil
 }
 
-// PrepareAll prepares a stage: objects among which order does not matter.
-func PrepareAll(scheme *runtime.Scheme, owner client.Object, desired []client.Object) ([]Intent, error) {
-	stage := make([]Intent, 0, len(desired))
-	for _, obj := range desired {
-		intent, err := Prepare(scheme, owner, obj)
-		if err != nil {
-			return nil, err
-		}
-		stage = append(stage, intent)
-	}
-	return stage, nil
-}
-
-func ownerReference(gvk schema.GroupVersionKind, owner client.Object) map[string]any {
+func ownerReference(gvk schema.GroupVersionKind, owner client.Object, mode Mode) map[string]any {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
-	return map[string]any{
-		"apiVersion": apiVersion, "kind": kind, "name": owner.GetName(), "uid": string(owner.GetUID()),
-		"controller": true, "blockOwnerDeletion": true,
+	ref := map[string]any{"apiVersion": apiVersion, "kind": kind, "name": owner.GetName(), "uid": string(owner.GetUID())}
+	if !mode.shared() {
+		ref["controller"], ref["blockOwnerDeletion"] = true, true
 	}
+	return ref
+}
+
+func setOwners(body map[string]any, refs ...any) {
+	metadata, _ := body["metadata"].(map[string]any)
+	metadata["ownerReferences"] = refs
 }
 
 func with(m map[string]string, key, value string) map[string]string {

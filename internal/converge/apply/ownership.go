@@ -42,6 +42,12 @@ func madeByUs(obj client.Object) bool {
 	return obj.GetAnnotations()[names.AnnotationAppliedHash] != ""
 }
 
+// madeByOperator recognises what this operator or the reference made, by the marks both leave.
+func madeByOperator(obj client.Object) bool {
+	labels := obj.GetLabels()
+	return madeByUs(obj) || labels[names.LabelAppManagedBy] == names.OperatorName || labels[names.LabelManagedBy] == names.OperatorName
+}
+
 // builtIn manage fields of children right after their creation, before our cache may have shown the child at all.
 var builtIn = map[string]bool{"kube-controller-manager": true}
 
@@ -61,6 +67,20 @@ func hadAnotherMaker(answer client.Object, owner types.UID) bool {
 		foreign = true
 	}
 	return foreign
+}
+
+// joinOwners adds the owner references that a live object has already, because references that an apply leaves out are
+// taken away.
+func joinOwners(body map[string]any, live client.Object) {
+	metadata, _ := body["metadata"].(map[string]any)
+	refs, _ := metadata["ownerReferences"].([]any)
+	mine, _ := refs[0].(map[string]any)
+	for _, r := range live.GetOwnerReferences() {
+		if string(r.UID) != mine["uid"] {
+			refs = append(refs, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)})
+		}
+	}
+	metadata["ownerReferences"] = refs
 }
 
 // release undoes a first apply that hit a stranger's object. Applying an empty intent gives up every field we own and

@@ -6,32 +6,61 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
-// prune deletes the children that the plan no longer names. UID and version go along as preconditions, so that a stale
-// cache can never delete an object that was made or changed since.
+// prune takes away what the plan no longer names: children of this owner are deleted, shared ones lose a reference and
+// go with the last. UID and version go along as preconditions, so that a stale cache can never touch an object that was
+// made or changed since.
 func (a *Applier) prune(ctx context.Context, owner client.Object, wanted map[recent.Key]bool, observed Children, result *Result) {
 	for key, cached := range observed {
 		live, wake := a.recent.Newest(key, cached)
 		result.wakeBy(wake)
-		if wanted[key] || live == nil || live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(live, owner) {
+		if wanted[key] || live == nil || live.GetDeletionTimestamp() != nil || !refersTo(live, owner.GetUID()) || !madeByOperator(live) {
 			continue
 		}
-		uid, version := live.GetUID(), live.GetResourceVersion()
-		err := a.writer.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version},
-			client.PropagationPolicy(metav1.DeletePropagationBackground))
-		result.Writes++
-		a.memory.drop(owner.GetUID(), key)
-		if err != nil && !apierrors.IsNotFound(err) {
-			result.Failures = append(result.Failures, Failure{Key: key, Err: fmt.Errorf("delete %s: %w", key, err)})
+		if !metav1.IsControlledBy(live, owner) && len(live.GetOwnerReferences()) > 1 {
+			result.take(key, a.leave(ctx, owner, key, live))
 			continue
 		}
-		a.recent.Deleted(key, uid)
+		result.take(key, a.remove(ctx, owner, key, live))
+		delete(result.Live, key)
 	}
+}
+
+// remove deletes a child.
+func (a *Applier) remove(ctx context.Context, owner client.Object, key recent.Key, live client.Object) outcome {
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	err := a.writer.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	a.memory.drop(owner.GetUID(), key)
+	if client.IgnoreNotFound(err) != nil {
+		return outcome{wrote: true, failed: fmt.Errorf("delete %s: %w", key, err)}
+	}
+	a.recent.Deleted(key, uid)
+	return outcome{wrote: true}
+}
+
+// leave takes this owner's reference off a child that others still need.
+func (a *Applier) leave(ctx context.Context, owner client.Object, key recent.Key, live client.Object) outcome {
+	after, ok := live.DeepCopyObject().(client.Object)
+	if !ok {
+		return outcome{failed: fmt.Errorf("copy %s", key)}
+	}
+	after.SetOwnerReferences(slices.DeleteFunc(after.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID == owner.GetUID()
+	}))
+	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
+	a.memory.drop(owner.GetUID(), key)
+	if err := a.writer.Patch(ctx, after, patch, client.FieldOwner(names.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return outcome{wrote: true, failed: fmt.Errorf("leave %s to its other owners: %w", key, err)}
+	}
+	a.recent.Wrote(key, after)
+	return outcome{wrote: true}
 }

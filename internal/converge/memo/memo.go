@@ -24,25 +24,28 @@ type entry[V any] struct {
 	uid                 types.UID
 	generation          int64
 	labels, annotations map[string]string
+	circumstances       string
 	value               V
 }
 
 // New returns an empty memo.
 func New[V any]() *Memo[V] { return &Memo[V]{values: map[types.NamespacedName]entry[V]{}} }
 
-// Get returns the value computed for the object, computing it if the object's spec, labels or annotations changed.
-func (m *Memo[V]) Get(obj client.Object, compute func() V) V {
+// Get returns the value computed for the object, computing it if the object's spec, labels or annotations changed, or
+// the circumstances: whatever else the value depends on, as text.
+func (m *Memo[V]) Get(obj client.Object, circumstances string, compute func() V) V {
 	key := client.ObjectKeyFromObject(obj)
 	m.mu.Lock()
 	e, ok := m.values[key]
 	m.mu.Unlock()
-	if ok && e.uid == obj.GetUID() && e.generation == obj.GetGeneration() &&
+	if ok && e.uid == obj.GetUID() && e.generation == obj.GetGeneration() && e.circumstances == circumstances &&
 		maps.Equal(e.labels, obj.GetLabels()) && maps.Equal(e.annotations, obj.GetAnnotations()) {
 		return e.value
 	}
 	e = entry[V]{
 		uid: obj.GetUID(), generation: obj.GetGeneration(),
-		labels: maps.Clone(obj.GetLabels()), annotations: maps.Clone(obj.GetAnnotations()), value: compute(),
+		labels: maps.Clone(obj.GetLabels()), annotations: maps.Clone(obj.GetAnnotations()),
+		circumstances: circumstances, value: compute(),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,9 +9,11 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +22,8 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 )
 
-// byController is the name of the index from a controller's UID to what it controls.
-const byController = "controllerUID"
+// byOwner is the name of the index from an owner's UID to what it owns, alone or with others.
+const byOwner = "ownerUID"
 
 // Observer reads the children of one kind of owner.
 type Observer struct {
@@ -35,26 +37,28 @@ func NewObserver(cache client.Reader, scheme *runtime.Scheme, kinds ...schema.Gr
 	return &Observer{cache: cache, scheme: scheme, kinds: kinds}
 }
 
-// Index makes children of a kind findable by their controller.
+// Index makes children of a kind findable by their owners.
 func Index(ctx context.Context, indexer client.FieldIndexer, child client.Object) error {
-	err := indexer.IndexField(ctx, child, byController, func(obj client.Object) []string {
-		if c := metav1.GetControllerOf(obj); c != nil {
-			return []string{string(c.UID)}
+	err := indexer.IndexField(ctx, child, byOwner, func(obj client.Object) []string {
+		refs := obj.GetOwnerReferences()
+		uids := make([]string, 0, len(refs))
+		for _, r := range refs {
+			uids = append(uids, string(r.UID))
 		}
-		return nil
+		return uids
 	})
 	if err != nil {
-		return fmt.Errorf("index %T by its controller: %w", child, err)
+		return fmt.Errorf("index %T by its owners: %w", child, err)
 	}
 	return nil
 }
 
-// Children returns everything the owner controls, and besides it whatever else in the cache has the name of something
+// Children returns everything the owner has, and besides it whatever else in the cache has the name of something
 // the plan wants: a child that lost its owner reference must be seen to be taken back.
 func (o *Observer) Children(ctx context.Context, owner client.Object, plan apply.Plan) (apply.Children, error) {
 	children := apply.Children{}
 	for _, gvk := range o.kinds {
-		if err := o.controlled(ctx, owner, gvk, children); err != nil {
+		if err := o.owned(ctx, owner, gvk, children); err != nil {
 			return nil, err
 		}
 	}
@@ -68,17 +72,13 @@ func (o *Observer) Children(ctx context.Context, owner client.Object, plan apply
 	return children, nil
 }
 
-func (o *Observer) controlled(ctx context.Context, owner client.Object, gvk schema.GroupVersionKind, into apply.Children) error {
-	list, err := o.scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+func (o *Observer) owned(ctx context.Context, owner client.Object, gvk schema.GroupVersionKind, into apply.Children) error {
+	found, err := o.newList(gvk)
 	if err != nil {
-		return fmt.Errorf("make a list of %s: %w", gvk.Kind, err)
-	}
-	found, ok := list.(client.ObjectList)
-	if !ok {
-		return fmt.Errorf("kind %sList is not a list", gvk.Kind)
+		return err
 	}
 	err = o.cache.List(ctx, found, client.InNamespace(owner.GetNamespace()),
-		client.MatchingFields{byController: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
+		client.MatchingFields{byOwner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list %s of %q: %w", gvk.Kind, owner.GetName(), err)
 	}
@@ -92,6 +92,42 @@ func (o *Observer) controlled(ctx context.Context, owner client.Object, gvk sche
 	})
 }
 
+// newList makes a list of a kind: typed where the scheme has the type, which is what the caches then hold.
+func (o *Observer) newList(gvk schema.GroupVersionKind) (client.ObjectList, error) {
+	listKind := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	if !o.scheme.Recognizes(gvk) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(listKind)
+		return list, nil
+	}
+	made, err := o.scheme.New(listKind)
+	if err != nil {
+		return nil, fmt.Errorf("make a list of %s: %w", gvk.Kind, err)
+	}
+	list, ok := made.(client.ObjectList)
+	if !ok {
+		return nil, fmt.Errorf("kind %sList is not a list", gvk.Kind)
+	}
+	return list, nil
+}
+
+func (o *Observer) newObject(gvk schema.GroupVersionKind) (client.Object, error) {
+	if !o.scheme.Recognizes(gvk) {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(gvk)
+		return obj, nil
+	}
+	made, err := o.scheme.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("make a %s: %w", gvk.Kind, err)
+	}
+	obj, ok := made.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("kind %s has no metadata", gvk.Kind)
+	}
+	return obj, nil
+}
+
 func (o *Observer) named(ctx context.Context, key recent.Key, into apply.Children) error {
 	if into[key] != nil {
 		return nil
@@ -100,13 +136,9 @@ func (o *Observer) named(ctx context.Context, key recent.Key, into apply.Childre
 		if gvk.GroupKind() != key.GroupKind {
 			continue
 		}
-		made, err := o.scheme.New(gvk)
+		obj, err := o.newObject(gvk)
 		if err != nil {
-			return fmt.Errorf("make a %s: %w", gvk.Kind, err)
-		}
-		obj, ok := made.(client.Object)
-		if !ok {
-			return fmt.Errorf("kind %s has no metadata", gvk.Kind)
+			return err
 		}
 		err = o.cache.Get(ctx, key.NamespacedName, obj)
 		if apierrors.IsNotFound(err) {
@@ -119,4 +151,16 @@ func (o *Observer) named(ctx context.Context, key recent.Key, into apply.Childre
 		return nil
 	}
 	return nil
+}
+
+// MetadataOfClaim drops everything of a claim but what tells that it exists and whose it is.
+func MetadataOfClaim(obj any) (any, error) {
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: claim.Name, Namespace: claim.Namespace, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+		Labels: claim.Labels, OwnerReferences: claim.OwnerReferences, DeletionTimestamp: claim.DeletionTimestamp,
+	}}, nil
 }

@@ -52,8 +52,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// session is one run of the demo.
-type session struct {
+// show is one run of the demo.
+type show struct {
 	Options
 	api   client.Client
 	begin time.Time
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	s := &session{Options: o, api: api, begin: o.Now()}
+	s := &show{Options: o, api: api, begin: o.Now()}
 	graphs, err := s.deploy(ctx, objects)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func readManifest(path string) ([]*unstructured.Unstructured, error) {
 }
 
 // deploy applies the namespace and the objects and returns the keys of the graphs among them.
-func (s *session) deploy(ctx context.Context, objects []*unstructured.Unstructured) ([]client.ObjectKey, error) {
+func (s *show) deploy(ctx context.Context, objects []*unstructured.Unstructured) ([]client.ObjectKey, error) {
 	namespace := &unstructured.Unstructured{}
 	namespace.SetAPIVersion("v1")
 	namespace.SetKind("Namespace")
@@ -123,7 +123,7 @@ func (s *session) deploy(ctx context.Context, objects []*unstructured.Unstructur
 }
 
 // place gives an object that lives in a namespace but names none the namespace of the demo.
-func (s *session) place(object *unstructured.Unstructured) error {
+func (s *show) place(object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	mapping, err := s.api.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *session) place(object *unstructured.Unstructured) error {
 }
 
 // say writes one line of the story with the time that has passed.
-func (s *session) say(format string, args ...any) {
+func (s *show) say(format string, args ...any) {
 	elapsed := s.Now().Sub(s.begin).Round(100 * time.Millisecond)
 	_, _ = fmt.Fprintf(s.Out, "%6.1fs  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...))
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // explainFailure shows what a person would look at first. It is best effort: the failure itself is reported anyway.
-func (s *session) explainFailure(ctx context.Context, graphs []client.ObjectKey) {
+func (s *show) explainFailure(ctx context.Context, graphs []client.ObjectKey) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
 	defer cancel()
 	namespaces := map[string]bool{}
@@ -50,7 +50,7 @@ func (s *session) explainFailure(ctx context.Context, graphs []client.ObjectKey)
 }
 
 // showWarnings lists the newest warnings of a namespace, oldest first.
-func (s *session) showWarnings(ctx context.Context, namespace string) {
+func (s *show) showWarnings(ctx context.Context, namespace string) {
 	var events corev1.EventList
 	if err := s.api.List(ctx, &events, client.InNamespace(namespace)); err != nil {
 		s.line("events of namespace %s: %v", namespace, err)
@@ -83,6 +83,6 @@ func eventTime(e corev1.Event) time.Time {
 	}
 }
 
-func (s *session) line(format string, args ...any) {
+func (s *show) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Out, format+"\n", args...)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // awaitReady tells what changes until every graph is ready.
-func (s *session) awaitReady(ctx context.Context, graphs []client.ObjectKey) error {
+func (s *show) awaitReady(ctx context.Context, graphs []client.ObjectKey) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("%w within %s", ErrNotReady, s.Timeout))
 	defer cancel()
 	ticker := time.NewTicker(lookInterval)
@@ -54,7 +54,7 @@ func (s *session) awaitReady(ctx context.Context, graphs []client.ObjectKey) err
 }
 
 // look reports whether a graph is ready and says what has changed since the last look.
-func (s *session) look(ctx context.Context, key client.ObjectKey, told map[client.ObjectKey]string) (bool, error) {
+func (s *show) look(ctx context.Context, key client.ObjectKey, told map[client.ObjectKey]string) (bool, error) {
 	var graph v1alpha1.DynamoGraphDeployment
 	if err := s.api.Get(ctx, key, &graph); err != nil {
 		return false, fmt.Errorf("get graph %s: %w", key, err)

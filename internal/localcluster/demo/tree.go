@@ -23,7 +23,7 @@ import (
 )
 
 // showTrees prints each graph with everything that hangs on it.
-func (s *session) showTrees(ctx context.Context, graphs []client.ObjectKey) error {
+func (s *show) showTrees(ctx context.Context, graphs []client.ObjectKey) error {
 	s.line("")
 	for _, key := range graphs {
 		objects, err := s.listNamespace(ctx, key.Namespace)
@@ -40,7 +40,7 @@ func (s *session) showTrees(ctx context.Context, graphs []client.ObjectKey) erro
 }
 
 // listNamespace returns every object in a namespace that the cluster can list, whatever its kind, except events.
-func (s *session) listNamespace(ctx context.Context, namespace string) ([]*unstructured.Unstructured, error) {
+func (s *show) listNamespace(ctx context.Context, namespace string) ([]*unstructured.Unstructured, error) {
 	kinds, err := s.listableKinds()
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *session) listNamespace(ctx context.Context, namespace string) ([]*unstr
 	return objects, nil
 }
 
-func (s *session) listableKinds() ([]schema.GroupVersionResource, error) {
+func (s *show) listableKinds() ([]schema.GroupVersionResource, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(s.Config)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)

@@ -12,7 +12,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -29,6 +31,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
@@ -113,8 +116,14 @@ func cacheOptions(c *config.Config) cache.Options {
 		DefaultTransform:            cache.TransformStripManagedFields(),
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours,
-			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours,
+			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours, &corev1.ConfigMap{}: ours,
+			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours, &networkingv1.Ingress{}: ours,
+			// Claims of others are looked for by name, but nothing of them is read.
+			&corev1.PersistentVolumeClaim{}: {Transform: observe.MetadataOfClaim},
+			&corev1.Secret{}: {
+				Field:     fields.OneTermEqualSelector("type", string(corev1.SecretTypeDockerConfigJson)),
+				Transform: observe.FoldPullSecret,
+			},
 		},
 	}
 	if c.RestrictedNamespace != "" {

@@ -31,6 +31,11 @@ func childChanged() predicate.Predicate {
 	}
 }
 
+// cameOrWent lets through creations and deletions.
+func cameOrWent() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+}
+
 func sameButForVersion(a, b client.Object) bool {
 	if a.GetResourceVersion() == b.GetResourceVersion() {
 		return true // a resync

@@ -46,25 +46,19 @@ type Config struct {
 
 // reserved are the flags whose features come with later releases, with the reference's defaults.
 var reserved = map[string]string{
-	"istio-virtual-service-gateway":      "",
-	"ingress-controller-class-name":      "",
-	"ingress-controller-tls-secret-name": "",
-	"ingress-host-suffix":                "",
-	"mpi-run-ssh-secret-name":            "",
-	"mpi-run-ssh-secret-namespace":       "",
-	"planner-cluster-role-name":          "",
-	"dgdr-profiling-cluster-role-name":   "",
-	"epp-cluster-role-name":              "",
-	"checkpoint-storage-type":            "pvc",
-	"checkpoint-signal-host-path":        "",
-	"checkpoint-criu-timeout":            "21600",
-	"checkpoint-pvc-name":                "checkpoint-storage",
-	"checkpoint-pvc-base-path":           "/checkpoints",
-	"checkpoint-s3-uri":                  "",
-	"checkpoint-s3-credentials-secret":   "",
-	"checkpoint-oci-uri":                 "",
-	"checkpoint-oci-credentials-secret":  "",
-	"checkpoint-init-container-image":    "busybox:latest",
+	"mpi-run-ssh-secret-name":           "",
+	"mpi-run-ssh-secret-namespace":      "",
+	"dgdr-profiling-cluster-role-name":  "",
+	"checkpoint-storage-type":           "pvc",
+	"checkpoint-signal-host-path":       "",
+	"checkpoint-criu-timeout":           "21600",
+	"checkpoint-pvc-name":               "checkpoint-storage",
+	"checkpoint-pvc-base-path":          "/checkpoints",
+	"checkpoint-s3-uri":                 "",
+	"checkpoint-s3-credentials-secret":  "",
+	"checkpoint-oci-uri":                "",
+	"checkpoint-oci-credentials-secret": "",
+	"checkpoint-init-container-image":   "busybox:latest",
 }
 
 // Bind declares every flag on the set and returns the configuration that parsing it fills.
@@ -87,6 +81,12 @@ func Bind(flags *flag.FlagSet) *Config {
 	flags.StringVar(&c.Render.ModelExpressURL, "model-express-url", "", "given to pods as MODEL_EXPRESS_URL")
 	flags.StringVar(&c.Render.PrometheusEndpoint, "prometheus-endpoint", "", "given to pods as PROMETHEUS_ENDPOINT")
 	flags.StringVar(&c.Render.DiscoveryBackend, "discovery-backend", names.DiscoveryKubernetes, "how components find each other: kubernetes or etcd")
+	flags.StringVar(&c.Render.IstioGateway, "istio-virtual-service-gateway", "", "Istio gateway of VirtualServices, empty for none")
+	flags.StringVar(&c.Render.IngressClass, "ingress-controller-class-name", "", "class of Ingresses of frontends that name none")
+	flags.StringVar(&c.Render.IngressTLSSecret, "ingress-controller-tls-secret-name", "", "TLS Secret of such Ingresses")
+	flags.StringVar(&c.Render.IngressHostSuffix, "ingress-host-suffix", "", "domain of such Ingresses")
+	flags.StringVar(&c.Render.PlannerClusterRole, "planner-cluster-role-name", "", "ClusterRole of planners (cluster-wide mode)")
+	flags.StringVar(&c.Render.EPPClusterRole, "epp-cluster-role-name", "", "ClusterRole of endpoint pickers (cluster-wide mode)")
 	bindReserved(flags, c)
 	c.Zap.BindFlags(flags)
 	return c
@@ -118,6 +118,23 @@ func bindReserved(flags *flag.FlagSet, c *Config) {
 			return note(name)(text)
 		})
 	}
+}
+
+// debuggerImageVariable overrides the image of the debug container.
+const debuggerImageVariable = "INTERNAL_IMAGES_DEBUGGER"
+
+// defaultDebuggerImage has a Python and a shell, which is what people look for there.
+const defaultDebuggerImage = "python:3.12-slim"
+
+// Settings are what the flags say about rendering, together with what the environment adds.
+func (c *Config) Settings(environment func(string) string) input.Settings {
+	s := c.Render
+	s.ClusterWide = c.RestrictedNamespace == ""
+	s.DebuggerImage = environment(debuggerImageVariable)
+	if s.DebuggerImage == "" {
+		s.DebuggerImage = defaultDebuggerImage
+	}
+	return s
 }
 
 // Validate returns every problem at once, so that a start fails once and not once per mistake.

@@ -7,7 +7,6 @@ package access
 import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -18,19 +17,12 @@ import (
 // is a stage of its own: the API server looks the role up to see whether we may grant it.
 func Discovery(namespace, graph string) (first, then []client.Object) {
 	account := names.DiscoveryAccount(graph)
-	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{
-			names.LabelAppManagedBy: names.OperatorName,
-			names.LabelAppComponent: names.RBAC,
-			names.LabelAppName:      account,
-		}}
-	}
 	first = []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: meta(account)},
-		&rbacv1.Role{ObjectMeta: meta(names.DiscoveryRole(graph)), Rules: discoveryRules()},
+		&corev1.ServiceAccount{ObjectMeta: accessMeta(namespace, account, account)},
+		&rbacv1.Role{ObjectMeta: accessMeta(namespace, names.DiscoveryRole(graph), account), Rules: discoveryRules()},
 	}
 	then = []client.Object{&rbacv1.RoleBinding{
-		ObjectMeta: meta(names.DiscoveryBinding(graph)),
+		ObjectMeta: accessMeta(namespace, names.DiscoveryBinding(graph), account),
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: names.DiscoveryRole(graph)},
 	}}

@@ -21,6 +21,20 @@ type Settings struct {
 	ModelExpressURL    string
 	PrometheusEndpoint string
 	DiscoveryBackend   string
+
+	// IngressClass, IngressTLSSecret, IngressHostSuffix and IstioGateway publish every frontend that says nothing else.
+	IngressClass      string
+	IngressTLSSecret  string
+	IngressHostSuffix string
+	IstioGateway      string
+
+	// ClusterWide operators make the accounts of planners and endpoint pickers; a restricted one finds them made.
+	ClusterWide        bool
+	PlannerClusterRole string
+	EPPClusterRole     string
+
+	// DebuggerImage runs beside the main container of a component in debug mode.
+	DebuggerImage string
 }
 
 // Component is one component and where it stands.
@@ -37,6 +51,15 @@ type Component struct {
 	// Path is where Spec stands in what the user wrote, for error messages.
 	Path     *field.Path
 	Settings Settings
+	World    World
+}
+
+// World is what rendering has to know about the namespace around a component.
+type World struct {
+	// PullSecrets are the registry credentials found for the component's image.
+	PullSecrets []string
+	// Account is the ServiceAccount marked for component pods, empty for none.
+	Account string
 }
 
 // FromDeployment views a DynamoComponentDeployment as a component. Path is nil for "spec" of that object itself.
@@ -93,6 +116,14 @@ func (c Component) IsEngine() bool {
 	return false
 }
 
+// Is tells whether the component is of a type.
+func (c Component) Is(componentType string) bool { return c.Spec.ComponentType == componentType }
+
+// Switched tells whether an annotation of the component is exactly "true".
+func (c Component) Switched(annotation string) bool {
+	return c.Spec.Annotations[annotation] == names.True
+}
+
 // ModelName is the base model the component serves, empty for none.
 func (c Component) ModelName() string {
 	if c.Spec.ModelRef == nil {
@@ -101,9 +132,20 @@ func (c Component) ModelName() string {
 	return c.Spec.ModelRef.Name
 }
 
+// Service is the component's name in its graph. One that stands alone is called like its object unless it says otherwise.
+func (c Component) Service() string {
+	if c.Spec.ServiceName == "" {
+		return c.Name
+	}
+	return c.Spec.ServiceName
+}
+
 // ObjectLabels are the labels of everything made for the component.
 func (c Component) ObjectLabels() map[string]string {
 	labels := map[string]string{}
+	if c.Graph == "" {
+		labels[names.LabelComponent], labels[names.LabelDynamoNamespace] = c.Service(), c.DynamoNamespace()
+	}
 	maps.Copy(labels, c.Spec.Labels)
 	maps.Copy(labels, c.Labels)
 	if model := c.ModelName(); model != "" {

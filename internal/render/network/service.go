@@ -5,22 +5,43 @@
 package network
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
 
-// Service renders the component's own Service. It selects by graph and component: by type alone, two workers of one
-// graph would answer for each other.
-func Service(c input.Component) *corev1.Service {
+// Services renders the component's own Service and, while it is being debugged, one for each half of its pods. They
+// select by graph and component: by type alone, two workers of one graph would answer for each other.
+func Services(c input.Component, pod corev1.PodSpec) []*corev1.Service {
+	everyPod := selector(c)
+	if !c.Switched(names.AnnotationStealingTrafficDebug) {
+		return []*corev1.Service{service(c, pod, c.Name, everyPod)}
+	}
+	production := with(everyPod, names.LabelSelector, c.Name)
+	main := production
+	if c.Switched(names.AnnotationDebugPodGetsTraffic) {
+		main = everyPod
+	}
+	return []*corev1.Service{
+		service(c, pod, c.Name, main),
+		service(c, pod, names.ProductionService(c.Name), production),
+		service(c, pod, names.DebugWorkload(c.Name), with(everyPod, names.LabelTargetType, names.Debug)),
+	}
+}
+
+func service(c input.Component, pod corev1.PodSpec, name string, selector map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: c.Name, Namespace: c.Namespace, Labels: serviceLabels(c), Annotations: c.ObjectAnnotations(),
+			Name: name, Namespace: c.Namespace, Labels: serviceLabels(c), Annotations: c.ObjectAnnotations(),
 		},
-		Spec: corev1.ServiceSpec{Selector: selector(c), Ports: []corev1.ServicePort{port(c)}},
+		Spec: corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{port(c, pod)}},
 	}
 }
 
@@ -39,19 +60,66 @@ func serviceLabels(c input.Component) map[string]string {
 // selector finds the component's pods and no others.
 func selector(c input.Component) map[string]string {
 	if c.Graph == "" {
-		return map[string]string{names.LabelSelector: c.Name}
+		return map[string]string{names.LabelDynamoNamespace: c.DynamoNamespace(), names.LabelComponent: c.Service()}
 	}
-	return map[string]string{names.LabelGraph: c.Graph, names.LabelComponent: c.Spec.ServiceName}
+	return map[string]string{names.LabelGraph: c.Graph, names.LabelComponent: c.Service()}
 }
 
-func port(c input.Component) corev1.ServicePort {
-	if c.IsFrontend() {
-		return tcp(names.PortHTTP, names.PortHTTPNumber)
+func port(c input.Component, pod corev1.PodSpec) corev1.ServicePort {
+	switch c.Spec.ComponentType {
+	case v1alpha1.ComponentTypeFrontend:
+		return tcp(names.PortHTTP, names.PortHTTPNumber, intstr.FromString(names.PortHTTP))
+	case v1alpha1.ComponentTypeEPP:
+		p := tcp(names.PortGRPC, names.PortGRPCNumber, intstr.FromInt32(names.PortGRPCNumber))
+		p.AppProtocol = ptr.To("http2") // gateways speak gRPC to a picker only if told so
+		return p
 	}
-	return tcp(names.PortSystem, names.PortSystemNumber)
+	return tcp(names.PortSystem, names.PortSystemNumber, systemTarget(pod))
 }
 
-// tcp is a port whose target is the container port of the same name.
-func tcp(name string, number int32) corev1.ServicePort {
-	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromString(name), Protocol: corev1.ProtocolTCP}
+// systemTarget is the container port behind the Service port "system": the one of that name, else the metrics port that
+// a planner has instead, else the number.
+func systemTarget(pod corev1.PodSpec) intstr.IntOrString {
+	for _, name := range []string{names.PortSystem, names.PortMetrics} {
+		if hasPort(pod, name) {
+			return intstr.FromString(name)
+		}
+	}
+	return intstr.FromInt32(names.PortSystemNumber)
+}
+
+func hasPort(pod corev1.PodSpec, name string) bool {
+	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
+	})
+}
+
+func tcp(name string, number int32, target intstr.IntOrString) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: number, TargetPort: target, Protocol: corev1.ProtocolTCP}
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// ModelService renders the headless Service over all pods of a namespace that serve a base model. It is the same for
+// every component that serves it.
+func ModelService(namespace, model string) *corev1.Service {
+	hash := names.ModelHash(model)
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names.ModelService(model), Namespace: namespace,
+			Labels:      map[string]string{names.LabelBaseModelHash: hash, names.LabelManagedBy: names.OperatorName},
+			Annotations: map[string]string{names.AnnotationBaseModel: model},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone,
+			Selector:  map[string]string{names.LabelBaseModelHash: hash},
+			Ports:     []corev1.ServicePort{tcp(names.PortSystem, names.PortSystemNumber, intstr.FromInt32(names.PortSystemNumber))},
+		},
+	}
 }

@@ -20,8 +20,8 @@ var whole = map[reflect.Type]bool{
 	reflect.TypeFor[metav1.Time]():        true,
 }
 
-// Onto lays user over base, which is changed. Zero values of the user never replace anything; that false, 0 and ""
-// cannot be told from "not written" is part of the contract.
+// Onto lays user over base, which is changed. Zero values that are not behind a pointer never replace anything; that
+// they cannot be told from "not written" is part of the contract.
 func Onto[T any](base, user *T) {
 	if user == nil {
 		return
@@ -65,11 +65,7 @@ func layPointer(base, user reflect.Value) {
 		return
 	}
 	if base.IsNil() || user.Elem().Kind() != reflect.Struct {
-		// A pointer to a scalar that is set to its zero value says nothing here, as in the reference: "grace period 0"
-		// cannot be told apart from a default by the users who rely on that.
-		if base.IsNil() || !user.Elem().IsZero() {
-			base.Set(user)
-		}
+		base.Set(user) // a pointer tells "0" from "not written", so a grace period of 0 is what the user gets
 		return
 	}
 	lay(base.Elem(), user.Elem())

@@ -52,6 +52,15 @@ func TestOntoFollowsTheMergeRules(t *testing.T) {
 	}
 }
 
+func TestAZeroBehindAPointerIsAValue(t *testing.T) {
+	t.Parallel()
+	base := corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](60)}
+	Onto(&base, &corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](0)})
+	if *base.TerminationGracePeriodSeconds != 0 {
+		t.Errorf("grace period %d, want the user's 0", *base.TerminationGracePeriodSeconds)
+	}
+}
+
 func TestOntoNeverChangesTheUsersValue(t *testing.T) {
 	t.Parallel()
 	base := corev1.PodSpec{NodeSelector: map[string]string{"a": "1"}}

@@ -13,8 +13,7 @@ import (
 )
 
 // mainContainer lays the user's container over the defaults of the role and adds what the component's own fields ask for.
-func mainContainer(c input.Component, framework string) (corev1.Container, field.ErrorList) {
-	main := roleDefaults(c)
+func mainContainer(c input.Component, framework string, main corev1.Container) (corev1.Container, field.ErrorList) {
 	env := mergeEnv(operatorEnv(c), main.Env)
 	if user := userContainer(c); user != nil {
 		env = mergeEnv(env, user.Env)
@@ -61,5 +60,7 @@ func layContainer(main, user *corev1.Container) {
 	if user.StartupProbe != nil {
 		main.StartupProbe, user.StartupProbe = user.StartupProbe, nil
 	}
+	mounts := main.VolumeMounts
 	overlay.Onto(main, user)
+	main.VolumeMounts = withMounts(mounts, main.VolumeMounts)
 }

@@ -8,21 +8,35 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
 
-// roleDefaults is the main container before the user has a say.
-func roleDefaults(c input.Component) corev1.Container {
-	main := common(c)
-	switch {
-	case c.IsFrontend():
-		frontend(&main)
-	case c.IsEngine():
-		worker(&main)
+// role is what a component gets before the user has a say.
+type role struct {
+	pod       corev1.PodSpec
+	container corev1.Container
+}
+
+func roleDefaults(c input.Component) role {
+	r := role{container: common(c), pod: corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyAlways,
+		TerminationGracePeriodSeconds: ptr.To[int64](defaultGracePeriod),
+	}}
+	switch c.Spec.ComponentType {
+	case v1alpha1.ComponentTypeFrontend:
+		frontend(&r.container)
+	case v1alpha1.ComponentTypeWorker, v1alpha1.ComponentTypePrefill, v1alpha1.ComponentTypeDecode:
+		worker(&r.container)
+	case v1alpha1.ComponentTypePlanner:
+		planner(&r)
+	case v1alpha1.ComponentTypeEPP:
+		endpointPicker(&r, c)
 	}
-	return main
+	return r
 }
 
 func common(c input.Component) corev1.Container {
@@ -48,12 +62,12 @@ func fromPod(name, path string) corev1.EnvVar {
 }
 
 func frontend(main *corev1.Container) {
-	port := strconv.Itoa(names.PortHTTPNumber)
+	number := strconv.Itoa(names.PortHTTPNumber)
 	main.Command, main.Args = []string{"python3"}, []string{"-m", "dynamo.frontend"}
-	main.Ports = []corev1.ContainerPort{{Name: names.PortHTTP, ContainerPort: names.PortHTTPNumber, Protocol: corev1.ProtocolTCP}}
+	main.Ports = []corev1.ContainerPort{port(names.PortHTTP, names.PortHTTPNumber)}
 	main.Env = append(main.Env,
-		corev1.EnvVar{Name: "DYNAMO_PORT", Value: port},
-		corev1.EnvVar{Name: "DYN_HTTP_PORT", Value: port},
+		corev1.EnvVar{Name: "DYNAMO_PORT", Value: number},
+		corev1.EnvVar{Name: "DYN_HTTP_PORT", Value: number},
 	)
 	main.LivenessProbe = &corev1.Probe{
 		ProbeHandler:        get("/live", names.PortHTTP),
@@ -66,7 +80,7 @@ func frontend(main *corev1.Container) {
 }
 
 func worker(main *corev1.Container) {
-	main.Ports = []corev1.ContainerPort{{Name: names.PortSystem, ContainerPort: names.PortSystemNumber, Protocol: corev1.ProtocolTCP}}
+	main.Ports = []corev1.ContainerPort{port(names.PortSystem, names.PortSystemNumber)}
 	main.Env = append(main.Env,
 		corev1.EnvVar{Name: "DYN_SYSTEM_ENABLED", Value: names.True},
 		corev1.EnvVar{Name: "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS", Value: `["generate"]`},
@@ -86,6 +100,17 @@ func worker(main *corev1.Container) {
 		ProbeHandler:  get("/live", names.PortSystem),
 		PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 720,
 	}
+}
+
+func planner(r *role) {
+	r.pod.ServiceAccountName = names.PlannerAccount
+	r.container.Ports = []corev1.ContainerPort{port(names.PortMetrics, names.PortPlannerMetricsNumber)}
+	r.container.Env = append(r.container.Env,
+		corev1.EnvVar{Name: "PLANNER_PROMETHEUS_PORT", Value: strconv.Itoa(names.PortPlannerMetricsNumber)})
+}
+
+func port(name string, number int32) corev1.ContainerPort {
+	return corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
 }
 
 func get(path, port string) corev1.ProbeHandler {

@@ -7,6 +7,7 @@ package pod
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,38 +23,73 @@ import (
 
 const defaultGracePeriod = 60
 
+// defaultAccount is the account every namespace has.
+const defaultAccount = "default"
+
+// Options are what differs between the workloads of one component.
+type Options struct {
+	// Workload is the name by which the workload selects its pods.
+	Workload string
+	// Debug marks the pods of a component's second, debugged workload.
+	Debug bool
+}
+
 // Template renders the pod template of a component that runs on one node.
-func Template(c input.Component) (corev1.PodTemplateSpec, field.ErrorList) {
+func Template(c input.Component, o Options) (corev1.PodTemplateSpec, field.ErrorList) {
 	spec, errs := podSpec(c)
+	if o.Debug || c.Switched(names.AnnotationDebugMode) {
+		addDebugger(&spec, c)
+	}
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(c), Annotations: podAnnotations(c)},
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(c, o), Annotations: podAnnotations(c)},
 		Spec:       spec,
 	}, errs
 }
 
 func podSpec(c input.Component) (corev1.PodSpec, field.ErrorList) {
 	framework, errs := engine.Framework(c)
-	main, more := mainContainer(c, framework)
+	role := roleDefaults(c)
+	main, more := mainContainer(c, framework, role.container)
 	errs = append(errs, more...)
-	mounts, more := claimMounts(c, framework)
+	claims, more := claimMounts(c, framework)
 	errs = append(errs, more...)
-	main.VolumeMounts = append(main.VolumeMounts, mounts.container...)
+	main.VolumeMounts = append(main.VolumeMounts, claims.container...)
 
-	spec := corev1.PodSpec{
-		RestartPolicy:                 corev1.RestartPolicyAlways,
-		TerminationGracePeriodSeconds: ptr.To[int64](defaultGracePeriod),
-	}
+	spec := role.pod
 	user := userPodSpec(c)
 	overlay.Onto(&spec, user)
 	if user == nil || user.SecurityContext == nil {
 		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr.To[int64](names.DefaultFSGroup)}
 	}
-	if spec.ServiceAccountName == "" && c.Discovery() == names.DiscoveryKubernetes {
-		spec.ServiceAccountName = names.DiscoveryAccount(c.Parent())
-	}
-	spec.Containers = append(append([]corev1.Container{}, spec.Containers...), main)
-	spec.Volumes = append(append([]corev1.Volume{}, spec.Volumes...), mounts.pod...)
+	setAccount(&spec, c)
+	spec.Containers = append(slices.Clone(spec.Containers), main)
+	spec.Volumes = slices.Concat(withVolumes(role.pod.Volumes, spec.Volumes), claims.pod)
+	addPullSecrets(&spec, c.World.PullSecrets)
 	return spec, errs
+}
+
+// setAccount gives pods an account that none was chosen for: the graph's own for discovery through the API, else the one
+// marked for component pods, else the namespace's.
+func setAccount(spec *corev1.PodSpec, c input.Component) {
+	switch {
+	case spec.ServiceAccountName != "":
+	case c.Discovery() == names.DiscoveryKubernetes:
+		spec.ServiceAccountName = names.DiscoveryAccount(c.Parent())
+	case c.World.Account != "":
+		spec.ServiceAccountName = c.World.Account
+	default:
+		spec.ServiceAccountName = defaultAccount
+	}
+}
+
+// addPullSecrets adds discovered secrets behind those the user named, each once.
+func addPullSecrets(spec *corev1.PodSpec, discovered []string) {
+	for _, name := range discovered {
+		ref := corev1.LocalObjectReference{Name: name}
+		if !slices.Contains(spec.ImagePullSecrets, ref) {
+			spec.ImagePullSecrets = append(slices.Clone(spec.ImagePullSecrets), ref)
+		}
+	}
 }
 
 // userPodSpec is a copy of what the user wrote about the pod, nil for nothing.
@@ -65,8 +101,11 @@ func userPodSpec(c input.Component) *corev1.PodSpec {
 }
 
 // podLabels are applied in this order, later ones win: the component's, ours, those of extraPodMetadata.
-func podLabels(c input.Component) map[string]string {
+func podLabels(c input.Component, o Options) map[string]string {
 	labels := c.ObjectLabels()
+	if o.Debug {
+		labels[names.LabelTargetType] = names.Debug
+	}
 	if c.Spec.Annotations[names.AnnotationEnableMetrics] != names.False {
 		labels[names.LabelMetricsEnabled] = names.True
 	}
@@ -76,7 +115,7 @@ func podLabels(c input.Component) map[string]string {
 	if c.Spec.SubComponentType != "" {
 		labels[names.LabelSubComponentType] = c.Spec.SubComponentType
 	}
-	labels[names.LabelSelector] = c.Name
+	labels[names.LabelSelector] = o.Workload
 	if c.Spec.ExtraPodMetadata != nil {
 		maps.Copy(labels, c.Spec.ExtraPodMetadata.Labels)
 	}

@@ -4,6 +4,8 @@
 package pod
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -44,6 +46,29 @@ func claimMounts(c input.Component, framework string) (mounts, field.ErrorList) 
 	}
 	m.addSharedMemory(c)
 	return m, errs
+}
+
+// withVolumes returns the volumes a role needs, unless the user has his own of that name, and the user's. A list of the
+// user's would otherwise leave the role without its files.
+func withVolumes(role, user []corev1.Volume) []corev1.Volume {
+	var out []corev1.Volume
+	for _, v := range role {
+		if !slices.ContainsFunc(user, func(u corev1.Volume) bool { return u.Name == v.Name }) {
+			out = append(out, v)
+		}
+	}
+	return append(out, user...)
+}
+
+// withMounts does for mounts what withVolumes does for volumes. What is mounted where decides.
+func withMounts(role, user []corev1.VolumeMount) []corev1.VolumeMount {
+	var out []corev1.VolumeMount
+	for _, m := range role {
+		if !slices.ContainsFunc(user, func(u corev1.VolumeMount) bool { return u.MountPath == m.MountPath }) {
+			out = append(out, m)
+		}
+	}
+	return append(out, user...)
 }
 
 // addSharedMemory adds the tmpfs through which engine processes exchange tensors, unless the user does without.

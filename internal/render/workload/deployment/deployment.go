@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
@@ -20,16 +21,27 @@ import (
 // defaultShare of the replicas may be surplus or missing during a rollout.
 const defaultShare = "25%"
 
-// Render returns the component's Deployment.
-func Render(c input.Component) (*appsv1.Deployment, field.ErrorList) {
-	template, errs := pod.Template(c)
+// Render returns the component's Deployment, and beside it a second one of one replica while traffic is being stolen to
+// debug it.
+func Render(c input.Component) ([]*appsv1.Deployment, field.ErrorList) {
+	main, errs := render(c, pod.Options{Workload: c.Name}, c.Spec.Replicas)
+	deployments := []*appsv1.Deployment{main}
+	if c.Switched(names.AnnotationStealingTrafficDebug) {
+		debug, _ := render(c, pod.Options{Workload: names.DebugWorkload(c.Name), Debug: true}, ptr.To[int32](1))
+		deployments = append(deployments, debug)
+	}
+	return deployments, errs
+}
+
+func render(c input.Component, o pod.Options, replicas *int32) (*appsv1.Deployment, field.ErrorList) {
+	template, errs := pod.Template(c, o)
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: c.Name, Namespace: c.Namespace, Labels: c.ObjectLabels(), Annotations: c.ObjectAnnotations(),
+			Name: o.Workload, Namespace: c.Namespace, Labels: c.ObjectLabels(), Annotations: c.ObjectAnnotations(),
 		},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: c.Spec.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{names.LabelSelector: c.Name}},
+			Replicas: replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{names.LabelSelector: o.Workload}},
 			Strategy: strategy(c),
 			Template: template,
 		},

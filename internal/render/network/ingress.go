@@ -1,0 +1,106 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+)
+
+// VirtualServiceKind is Istio's way of publishing a host.
+var VirtualServiceKind = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1beta1", Kind: "VirtualService"}
+
+// defaultHostSuffix ends hosts where neither user nor operator names a domain.
+const defaultHostSuffix = "local"
+
+// DefaultIngress is how a frontend that says nothing is published: not at all, unless the operator has a class or
+// gateway. Then the graph's name is the host.
+func DefaultIngress(graph string, s input.Settings) *v1alpha1.IngressSpec {
+	spec := &v1alpha1.IngressSpec{
+		Enabled:                    s.IngressClass != "" || s.IstioGateway != "",
+		Host:                       graph,
+		UseVirtualService:          s.IstioGateway != "",
+		VirtualServiceGateway:      unlessEmpty(s.IstioGateway),
+		HostSuffix:                 unlessEmpty(s.IngressHostSuffix),
+		IngressControllerClassName: unlessEmpty(s.IngressClass),
+	}
+	if s.IngressTLSSecret != "" {
+		spec.TLS = &v1alpha1.IngressTLSSpec{SecretName: s.IngressTLSSecret}
+	}
+	return spec
+}
+
+func unlessEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Host is the name under which a component is published.
+func Host(spec *v1alpha1.IngressSpec) string {
+	suffix := ptr.Deref(spec.HostSuffix, "")
+	if suffix == "" {
+		suffix = defaultHostSuffix
+	}
+	return ptr.Deref(spec.HostPrefix, "") + spec.Host + "." + suffix
+}
+
+// Ingress renders the component's Ingress, nil where it has none.
+func Ingress(c input.Component) *networkingv1.Ingress {
+	spec := c.Spec.Ingress
+	if spec == nil || !spec.Enabled || spec.IngressControllerClassName == nil {
+		return nil
+	}
+	host := Host(spec)
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: c.Name, Namespace: c.Namespace, Labels: spec.Labels, Annotations: spec.Annotations,
+		},
+		Spec: networkingv1.IngressSpec{
+			IngressClassName: spec.IngressControllerClassName,
+			Rules: []networkingv1.IngressRule{{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+					Path: "/", PathType: ptr.To(networkingv1.PathTypePrefix),
+					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+						Name: c.Name, Port: networkingv1.ServiceBackendPort{Number: names.PortHTTPNumber},
+					}},
+				}}},
+			}}},
+		},
+	}
+	if spec.TLS != nil {
+		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{host}, SecretName: spec.TLS.SecretName}}
+	}
+	return ingress
+}
+
+// VirtualService renders the component's Istio VirtualService, nil where it has none.
+func VirtualService(c input.Component) *unstructured.Unstructured {
+	spec := c.Spec.Ingress
+	if c.Settings.IstioGateway == "" || spec == nil || !spec.Enabled || !spec.UseVirtualService || spec.VirtualServiceGateway == nil {
+		return nil
+	}
+	v := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"hosts":    []any{Host(spec)},
+		"gateways": []any{*spec.VirtualServiceGateway},
+		"http": []any{map[string]any{
+			"match": []any{map[string]any{"uri": map[string]any{"prefix": "/"}}},
+			"route": []any{map[string]any{"destination": map[string]any{
+				"host": c.Name, "port": map[string]any{"number": int64(names.PortHTTPNumber)},
+			}}},
+		}},
+	}}}
+	v.SetGroupVersionKind(VirtualServiceKind)
+	v.SetName(c.Name)
+	v.SetNamespace(c.Namespace)
+	return v
+}
