@@ -28,8 +28,8 @@ const (
 // use for credentials, so it does not hold them.
 func FoldPullSecret(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
-	if !ok {
-		return obj, nil
+	if !ok || secret.Data == nil && secret.Annotations[hostsAnnotation] != "" {
+		return obj, nil // informers may fold an object twice
 	}
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Name: secret.Name, Namespace: secret.Namespace, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
