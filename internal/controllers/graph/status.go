@@ -104,6 +104,9 @@ func whyNotReady(c *v1alpha1.DynamoComponentDeployment) string {
 	if c == nil {
 		return "waiting for its DynamoComponentDeployment"
 	}
+	if len(c.Status.Conditions) == 0 {
+		return "it was just created"
+	}
 	if c.Status.ObservedGeneration < c.Generation {
 		if failed := conditions.Find(c.Status.Conditions, v1alpha1.ConditionAvailable); failed != nil &&
 			failed.ObservedGeneration == c.Generation && failed.Status == metav1.ConditionFalse {
