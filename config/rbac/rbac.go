@@ -1,7 +1,7 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rbac carries the role the operator is shipped with, so that tests and the local cluster run it with exactly
+// Package rbac carries the roles the operator is shipped with, so that tests and the local cluster run it with exactly
 // those rights.
 package rbac
 
@@ -14,13 +14,31 @@ import (
 )
 
 //go:embed role.yaml
-var role []byte
+var managerRole []byte
 
-// ManagerRole returns the operator's ClusterRole.
-func ManagerRole() (*rbacv1.ClusterRole, error) {
+//go:embed planner_role.yaml
+var plannerRole []byte
+
+//go:embed epp_role.yaml
+var eppRole []byte
+
+// ManagerRole returns the operator's own ClusterRole.
+func ManagerRole() (*rbacv1.ClusterRole, error) { return decode(managerRole) }
+
+// WorkloadRoles returns the ClusterRoles that the operator binds to accounts of workloads.
+func WorkloadRoles() ([]*rbacv1.ClusterRole, error) {
+	planner, err := decode(plannerRole)
+	if err != nil {
+		return nil, err
+	}
+	epp, err := decode(eppRole)
+	return []*rbacv1.ClusterRole{planner, epp}, err
+}
+
+func decode(manifest []byte) (*rbacv1.ClusterRole, error) {
 	r := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(role, r); err != nil {
-		return nil, fmt.Errorf("decode the operator's role: %w", err)
+	if err := yaml.UnmarshalStrict(manifest, r); err != nil {
+		return nil, fmt.Errorf("decode a shipped role: %w", err)
 	}
 	return r, nil
 }

@@ -36,22 +36,30 @@ import (
 const statePrefix = "dynamo-test-"
 
 // Option adds something to the control plane of a test package.
-type Option func(*localcluster.Options)
+type Option func(*settings)
+
+// settings are what options change.
+type settings struct {
+	localcluster.Options
+
+	// moduleCRDs are patterns of files by the module they lie in.
+	moduleCRDs map[string]string
+}
 
 // WithControllerManager runs the controllers of Kubernetes: Deployments, Jobs, garbage collection and so on.
 func WithControllerManager() Option {
-	return func(o *localcluster.Options) { o.ControllerManager = true }
+	return func(o *settings) { o.ControllerManager = true }
 }
 
 // WithScheduler runs the scheduler.
 func WithScheduler() Option {
-	return func(o *localcluster.Options) { o.Scheduler = true }
+	return func(o *settings) { o.Scheduler = true }
 }
 
 // WithNodes simulates nodes with gpus graphics cards each. Pods can only get there with the help of the controller
 // manager and the scheduler, so these run too.
 func WithNodes(nodes, gpus int) Option {
-	return func(o *localcluster.Options) {
+	return func(o *settings) {
 		o.Nodes, o.GPUs = nodes, gpus
 		o.ControllerManager, o.Scheduler = true, true
 	}
@@ -59,25 +67,31 @@ func WithNodes(nodes, gpus int) Option {
 
 // WithLWS runs the LeaderWorkerSet controller and what it needs.
 func WithLWS() Option {
-	return func(o *localcluster.Options) { o.LWS, o.ControllerManager = true, true }
+	return func(o *settings) { o.LWS, o.ControllerManager = true, true }
 }
 
 // WithAudit records every request; see AuditLog.
 func WithAudit() Option {
-	return func(o *localcluster.Options) { o.Audit = true }
+	return func(o *settings) { o.Audit = true }
 }
 
 // WithAPIServerArgs passes further arguments to the API server.
 func WithAPIServerArgs(args ...string) Option {
-	return func(o *localcluster.Options) { o.APIServerArgs = append(o.APIServerArgs, args...) }
+	return func(o *settings) { o.APIServerArgs = append(o.APIServerArgs, args...) }
 }
 
 // WithControllerManagerArgs passes further arguments to the controller manager, for example a shorter sync period.
 func WithControllerManagerArgs(args ...string) Option {
-	return func(o *localcluster.Options) {
+	return func(o *settings) {
 		o.ControllerManager = true
 		o.ControllerManagerArgs = append(o.ControllerManagerArgs, args...)
 	}
+}
+
+// WithModuleCRDs installs CRDs that lie inside a Go module, such as "example.com/project@v1.2.3", in files that match the
+// pattern. They are the real ones, of the version that is named.
+func WithModuleCRDs(module, pattern string) Option {
+	return func(o *settings) { o.moduleCRDs[module] = pattern }
 }
 
 // controlPlane is what the tests of a package share.
@@ -132,11 +146,14 @@ func start(ctx context.Context, opts []Option) (*controlPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make state directory: %w", err)
 	}
-	options := localcluster.Options{Name: "test", StateDir: dir, Throwaway: true, Progress: os.Stderr}
+	options := settings{
+		Options:    localcluster.Options{Name: "test", StateDir: dir, Throwaway: true, Progress: os.Stderr},
+		moduleCRDs: map[string]string{},
+	}
 	for _, opt := range opts {
 		opt(&options)
 	}
-	cluster, err := localcluster.Start(ctx, options)
+	cluster, err := localcluster.Start(ctx, options.Options)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -148,7 +165,7 @@ func start(ctx context.Context, opts []Option) (*controlPlane, error) {
 }
 
 // prepare installs the CRDs and makes the client that most tests use.
-func prepare(ctx context.Context, cluster *localcluster.Cluster, options localcluster.Options) (*controlPlane, error) {
+func prepare(ctx context.Context, cluster *localcluster.Cluster, options settings) (*controlPlane, error) {
 	config, err := cluster.RESTConfig(localcluster.UserAdmin)
 	if err != nil {
 		return nil, err
@@ -156,6 +173,13 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options localcl
 	crds, err := crd.All()
 	if err != nil {
 		return nil, err
+	}
+	for module, pattern := range options.moduleCRDs {
+		more, err := localcluster.ModuleCRDs(ctx, module, pattern)
+		if err != nil {
+			return nil, err
+		}
+		crds = append(crds, more...)
 	}
 	if err := localcluster.InstallCRDs(ctx, config, crds); err != nil {
 		return nil, err
@@ -168,7 +192,7 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options localcl
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	return &controlPlane{cluster: cluster, options: options, scheme: scheme, admin: admin}, nil
+	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
 }
 
 func newScheme() (*runtime.Scheme, error) {

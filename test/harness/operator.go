@@ -63,6 +63,9 @@ func WithTransport(wrap func(http.RoundTripper) http.RoundTripper) OperatorOptio
 	return func(o *operatorOptions) { o.transport = wrap }
 }
 
+// ClusterWide is the namespace of an operator that works in all. A test package that starts one starts no other.
+const ClusterWide = ""
+
 // StartOperator starts an operator for the namespace and returns when its caches are filled. It is stopped with the test.
 func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Operator {
 	t.Helper()
@@ -167,19 +170,30 @@ func (g *gate) shut() {
 	g.dead = true
 }
 
-// grantShippedRole binds the operator's own ClusterRole, as it is in config/rbac, to a user in one namespace.
+// grantShippedRole binds the operator's own ClusterRole, as it is in config/rbac, to a user where it works.
 func grantShippedRole(t testing.TB, namespace, user string) {
 	t.Helper()
 	role, err := rbac.ManagerRole()
 	if err != nil {
 		t.Fatal(err)
 	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "test-operator", Namespace: namespace},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	workloads, err := rbac.WorkloadRoles()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, obj := range []client.Object{role, binding} {
+	objects := []client.Object{role}
+	for _, w := range workloads {
+		objects = append(objects, w)
+	}
+	meta := metav1.ObjectMeta{Name: "test-operator", Namespace: namespace}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
+	if namespace == ClusterWide {
+		objects = append(objects, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
+	} else {
+		objects = append(objects, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
+	}
+	for _, obj := range objects {
 		if err := Client(t).Create(t.Context(), obj); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatalf("create %s: %v", obj.GetName(), err)
 		}

@@ -1,0 +1,38 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusterwide tells what users do and see under an operator that works in all namespaces, on a cluster whose
+// controllers run and whose nodes, with their GPUs, are simulated.
+package clusterwide
+
+import (
+	"testing"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+func TestMain(m *testing.M) {
+	harness.Main(m, harness.WithNodes(8, 8),
+		harness.WithModuleCRDs("sigs.k8s.io/gateway-api-inference-extension@v1.3.0", "config/crd/bases/inference.networking.k8s.io_*.yaml"))
+}
+
+// TestUnderAClusterWideOperator shares one operator among all stories of this package: two would fight.
+func TestUnderAClusterWideOperator(t *testing.T) {
+	t.Parallel()
+	harness.StartOperator(t, harness.ClusterWide, harness.WithFlags(
+		"--planner-cluster-role-name=dynamo-operator-planner", "--epp-cluster-role-name=dynamo-operator-epp",
+		"--ingress-controller-class-name=nginx", "--ingress-host-suffix=example.com"))
+	t.Run("stories", func(t *testing.T) { // the operator outlives what runs in parallel below
+		t.Run("every example becomes ready", everyExampleBecomesReady)
+		for name, story := range map[string]func(*testing.T){
+			"accounts of planners go with the last graph that needs them": plannerAccountsGoWithTheLastGraph,
+			"an account that somebody made is used as it is":              aStrangersAccountIsUsed,
+			"a deleted graph leaves nothing":                              aDeletedGraphLeavesNothing,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				story(t)
+			})
+		}
+	})
+}
