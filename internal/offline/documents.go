@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,20 +94,21 @@ func Read(f File) ([]Document, []Problem) {
 
 // document reads one document, or each item of one that is a list.
 func (f File) document(members map[string]any) ([]Document, []Problem) {
-	header, _ := decodeHeader(members)
-	if items, ok := members["items"].([]any); ok && strings.HasSuffix(header.Kind, "List") {
+	kind, _ := members["kind"].(string)
+	if items, ok := members["items"].([]any); ok && strings.HasSuffix(kind, "List") {
 		return f.items(items)
 	}
-	object, errs := typed(header, members)
-	if len(errs) > 0 {
-		name, _ := members["metadata"].(map[string]any)
-		text, _ := name["name"].(string)
-		return nil, f.problems(strings.TrimSpace(header.Kind+" "+text), errs)
+	metadata, _ := members["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	object, errs := typed(kind, members)
+	if len(errs) == 0 && name == "" {
+		errs = field.ErrorList{field.Required(field.NewPath("metadata", "name"), "the names of everything that is made begin with it")}
 	}
-	// The decoder accepts an object of the right shape, so that kind is set also where the cluster would leave it out.
+	if len(errs) > 0 {
+		return nil, f.problems(strings.TrimSpace(kind+" "+name), errs)
+	}
 	d := Document{Source: f.Name, Object: object}
-	errs = append(f.place(object), named(object)...)
-	return []Document{d}, d.problems(errs)
+	return []Document{d}, d.problems(append(f.place(object), named(object)...))
 }
 
 func (f File) items(items []any) ([]Document, []Problem) {
@@ -133,34 +135,25 @@ func (f File) problems(object string, errs field.ErrorList) []Problem {
 	return problems
 }
 
-// decodeHeader reads what kind of object a document is.
-func decodeHeader(members map[string]any) (metav1.TypeMeta, bool) {
-	apiVersion, hasVersion := members["apiVersion"].(string)
-	kind, hasKind := members["kind"].(string)
-	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, hasVersion && hasKind
-}
-
-// typed decodes a document as what it says it is.
-func typed(header metav1.TypeMeta, members map[string]any) (client.Object, field.ErrorList) {
+// typed decodes a document as the kind that it says it is.
+func typed(kind string, members map[string]any) (client.Object, field.ErrorList) {
 	kinds := []string{v1alpha1.KindDynamoGraphDeployment, v1alpha1.KindDynamoComponentDeployment, v1alpha1.KindDynamoModel}
-	if header.Kind == "" {
-		return nil, field.ErrorList{field.Required(field.NewPath("kind"), "one of "+strings.Join(kinds, ", "))}
+	if !slices.Contains(kinds, kind) {
+		return nil, field.ErrorList{field.NotSupported(field.NewPath("kind"), kind, kinds)}
 	}
-	if header.APIVersion != v1alpha1.GroupVersion.String() {
-		return nil, field.ErrorList{field.NotSupported(field.NewPath("apiVersion"), header.APIVersion, []string{v1alpha1.GroupVersion.String()})}
+	if version, _ := members["apiVersion"].(string); version != v1alpha1.GroupVersion.String() {
+		return nil, field.ErrorList{field.NotSupported(field.NewPath("apiVersion"), version, []string{v1alpha1.GroupVersion.String()})}
 	}
-	switch header.Kind {
+	switch kind {
 	case v1alpha1.KindDynamoGraphDeployment:
 		graph, errs := decode[v1alpha1.DynamoGraphDeployment](members)
 		return graph, errs
 	case v1alpha1.KindDynamoComponentDeployment:
 		component, errs := decode[v1alpha1.DynamoComponentDeployment](members)
 		return component, errs
-	case v1alpha1.KindDynamoModel:
-		model, errs := decode[v1alpha1.DynamoModel](members)
-		return model, errs
 	}
-	return nil, field.ErrorList{field.NotSupported(field.NewPath("kind"), header.Kind, kinds)}
+	model, errs := decode[v1alpha1.DynamoModel](members)
+	return model, errs
 }
 
 // place gives an object its namespace.
@@ -181,9 +174,6 @@ func (f File) place(object client.Object) field.ErrorList {
 // named checks the object's own name and namespace, which the API server would do before the operator sees it.
 func named(object client.Object) field.ErrorList {
 	at := field.NewPath("metadata")
-	if object.GetName() == "" {
-		return field.ErrorList{field.Required(at.Child("name"), "the names of everything that is made begin with it")}
-	}
 	var errs field.ErrorList
 	for _, problem := range validation.IsDNS1123Subdomain(object.GetName()) {
 		errs = append(errs, field.Invalid(at.Child("name"), object.GetName(), problem))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
@@ -106,6 +107,29 @@ func TestOwnedFieldsAreRestoredAndForeignOnesLeftAlone(t *testing.T) {
 	read(t, ns, "chat-decode", &d)
 	if d.Labels["example.com/theirs"] != "yes" || d.Spec.MinReadySeconds != 7 {
 		t.Errorf("fields of others were changed: labels %v, minReadySeconds %d", d.Labels, d.Spec.MinReadySeconds)
+	}
+}
+
+func TestAMemberThatBecomesEmptyIsApplied(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	scratch := func(source corev1.EmptyDirVolumeSource) *corev1.PodSpec {
+		return &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &source}}}}
+	}
+	g := builders.TwoComponents(ns, "chat").Obj()
+	g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = scratch(corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory})
+	create(t, g)
+	harness.AwaitReady(t, ns, "chat")
+	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) {
+		g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = scratch(corev1.EmptyDirVolumeSource{})
+	})
+	harness.AwaitReady(t, ns, "chat")
+	var d appsv1.Deployment
+	read(t, ns, "chat-decode", &d)
+	if v := d.Spec.Template.Spec.Volumes[0]; v.EmptyDir == nil || v.EmptyDir.Medium != "" {
+		t.Errorf("volume is %v, want an emptyDir on disk", v)
 	}
 }
 

@@ -76,7 +76,7 @@ func play(t *testing.T, world *World, s scenario, writes *Writes) Snapshot {
 	if s.before != nil {
 		before := harness.StartOperator(t, ns)
 		s.before(t, ns)
-		stable(t, world, ns)
+		AtRest(t, world, ns)
 		before.Stop()
 	}
 	victim := harness.StartOperator(t, ns, harness.WithTransport(writes.Wrap))
@@ -86,7 +86,7 @@ func play(t *testing.T, world *World, s scenario, writes *Writes) Snapshot {
 		harness.StartOperator(t, ns)
 	}
 	s.ended(t, ns)
-	return stable(t, world, ns)
+	return AtRest(t, world, ns)
 }
 
 // crashes waits for the crash or for the end of the story. A crash makes the world just as quiet as an end does, so it
@@ -101,29 +101,6 @@ func crashes(writes *Writes, ended func() bool) bool {
 		}
 	}
 	return writes.HasCrashed()
-}
-
-// stillFor is how long a world must not move to count as at rest. Progress of status is held back for one second.
-const stillFor = 1500 * time.Millisecond
-
-// stable waits until nothing in the namespace moves any more and returns what is there.
-func stable(t *testing.T, world *World, ns string) Snapshot {
-	t.Helper()
-	var last Versions
-	var snapshot Snapshot
-	since := time.Now()
-	harness.Eventually(t, time.Minute, "the world comes to rest", func() (bool, string) {
-		now, versions, err := world.Read(t.Context(), ns)
-		if err != nil {
-			return false, err.Error()
-		}
-		if moved := cmp.Diff(last, versions); moved != "" {
-			last, snapshot, since = versions, now, time.Now()
-			return false, moved
-		}
-		return time.Since(since) > stillFor, "waiting"
-	})
-	return snapshot
 }
 
 // quiet tells whether nothing moves for as long as it takes to be sure.

@@ -89,6 +89,11 @@ var maskedFields = map[string]bool{
 }
 
 func mask(obj unstructured.Unstructured, namespace string) map[string]any {
+	owners := obj.GetOwnerReferences() // a set: who came first means nothing
+	slices.SortFunc(owners, func(a, b metav1.OwnerReference) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
+	if len(owners) > 0 {
+		obj.SetOwnerReferences(owners)
+	}
 	masked, _ := maskValue(obj.Object, namespace).(map[string]any)
 	return masked
 }
@@ -112,6 +117,35 @@ func maskValue(value any, namespace string) any {
 		return out
 	case string:
 		return strings.ReplaceAll(v, namespace, "NAMESPACE")
+	}
+	return value
+}
+
+// Without returns the snapshot without some more fields, wherever they are.
+func (s Snapshot) Without(fields ...string) Snapshot {
+	out := Snapshot{}
+	for key, object := range s {
+		out[key], _ = strip(object, fields).(map[string]any)
+	}
+	return out
+}
+
+func strip(value any, fields []string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		kept := make(map[string]any, len(v))
+		for key, inner := range v {
+			if !slices.Contains(fields, key) {
+				kept[key] = strip(inner, fields)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(v))
+		for i := range v {
+			kept[i] = strip(v[i], fields)
+		}
+		return kept
 	}
 	return value
 }

@@ -237,7 +237,11 @@ func (a *Applier) send(ctx context.Context, owner client.Object, intent Intent, 
 		joinOwners(u.Object, live)
 	}
 	opts = append(opts, client.FieldOwner(names.FieldManager))
-	if err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...); err != nil {
+	err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...)
+	if apierrors.IsInvalid(err) && live != nil && hasEmptyObject(intent.body) {
+		err = a.sendEmptied(ctx, u, opts)
+	}
+	if err != nil {
 		return outcome{wrote: true, failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
 	}
 	return a.answered(owner, intent, u)

@@ -109,7 +109,7 @@ func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 	desired := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n"},
 		Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "main", Args: []string{}}},
+			Containers: []corev1.Container{{Name: "main"}},
 			Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		}}},
 	}

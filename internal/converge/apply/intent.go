@@ -106,21 +106,30 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// alwaysEncoded are members that Go writes as {} even when nobody set them. Sending them would claim fields we have no
-// opinion on. Other empty objects stay: "emptyDir: {}" and "labelSelector: {}" mean something.
-var alwaysEncoded = map[string]bool{
-	"metadata": true, "resources": true, "spec": true, "status": true, "strategy": true,
+// meansNothing are members that say nothing when they are empty; Go even writes some of them when nobody set them.
+// Sending them would claim fields we have no opinion on. Other empty objects stay: "emptyDir: {}" and "labelSelector: {}"
+// mean something.
+var meansNothing = map[string]bool{
+	"metadata": true, "spec": true, "status": true, "strategy": true, "labels": true, "annotations": true,
+	"resources": true, "requests": true, "limits": true, "custom": true,
 }
 
-// dropUnset removes what a typed object encodes without having been set: nulls, empty lists, a few empty objects and
-// empty names. Identical applies then change nothing on the server.
+// verbatim are members whose content the operator passes on without knowing its schema.
+var verbatim = map[string]bool{"eppConfig": true}
+
+// dropUnset removes what a typed object encodes without having been set: nulls, a few empty objects and empty names.
+// Identical applies then change nothing on the server. Empty lists stay: what has them was written so by a user.
 func dropUnset(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
 	for key, value := range m {
+		if verbatim[key] {
+			out[key] = value
+			continue
+		}
 		if value = dropUnsetValue(value); value == nil {
 			continue
 		}
-		if inner, ok := value.(map[string]any); ok && len(inner) == 0 && alwaysEncoded[key] {
+		if inner, ok := value.(map[string]any); ok && len(inner) == 0 && meansNothing[key] {
 			continue
 		}
 		if value == "" && key == "name" {
@@ -136,9 +145,6 @@ func dropUnsetValue(value any) any {
 	case map[string]any:
 		return dropUnset(v)
 	case []any:
-		if len(v) == 0 {
-			return nil
-		}
 		out := make([]any, len(v))
 		for i := range v {
 			out[i] = dropUnsetValue(v[i])

@@ -70,17 +70,19 @@ func hadAnotherMaker(answer client.Object, owner types.UID) bool {
 }
 
 // joinOwners adds the owner references that a live object has already, because references that an apply leaves out are
-// taken away.
+// taken away. They keep their order, so that owners who differ in nothing else send the same.
 func joinOwners(body map[string]any, live client.Object) {
 	metadata, _ := body["metadata"].(map[string]any)
-	refs, _ := metadata["ownerReferences"].([]any)
-	mine, _ := refs[0].(map[string]any)
+	own, _ := metadata["ownerReferences"].([]any)
+	mine, _ := own[0].(map[string]any)
+	var refs []any
 	for _, r := range live.GetOwnerReferences() {
-		if string(r.UID) != mine["uid"] {
-			refs = append(refs, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)})
+		if string(r.UID) == mine["uid"] {
+			own = nil
 		}
+		refs = append(refs, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)})
 	}
-	metadata["ownerReferences"] = refs
+	metadata["ownerReferences"] = append(refs, own...)
 }
 
 // release undoes a first apply that hit a stranger's object. Applying an empty intent gives up every field we own and

@@ -1,0 +1,196 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package offline does what the operator does, without a cluster: it reads manifests, judges and renders them with the
+// functions that the controllers use, and returns what would be applied, in the order in which it would be applied.
+//
+// What the operator reads from a cluster counts as empty: no registry secrets, no marked service accounts, nothing that
+// has a name already. Claims that a graph expects to find count as found. It holds no client and does no I/O.
+package offline
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/admission"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/render"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+)
+
+// Operator is the operator that is played.
+type Operator struct {
+	Settings input.Settings
+	// Namespace is the only one in which it works, empty for all.
+	Namespace string
+	// Grove tells that graphs run on Grove unless they say otherwise.
+	Grove bool
+}
+
+// Objects returns everything that the operator would apply for the documents: for each graph its own objects, then those
+// of its components in their order; for each component its objects. If anything is wrong with any document it returns
+// every problem and no object, so that nobody takes a part for the whole.
+func Objects(documents []Document, o Operator) ([]*unstructured.Unstructured, []Problem) {
+	w := &work{operator: o, encode: newEncoder(), taken: map[identity]entry{}, clashes: map[clash]bool{}}
+	for _, d := range documents {
+		w.give(d)
+	}
+	for _, d := range documents {
+		w.document(d)
+	}
+	if len(w.problems) > 0 {
+		return nil, w.problems
+	}
+	return w.objects, nil
+}
+
+// identity is what no two objects of a cluster share.
+type identity struct {
+	kind schema.GroupKind
+	types.NamespacedName
+}
+
+func (i identity) String() string { return i.kind.Kind + " " + i.Name }
+
+// entry is an object that has a name, and the document it was made for. Object is nil for a document itself.
+type entry struct {
+	document Document
+	object   *unstructured.Unstructured
+	shared   bool
+}
+
+// clash is two documents that want the same name for something.
+type clash struct{ first, second client.Object }
+
+// work is one run over all documents.
+type work struct {
+	operator Operator
+	encode   encoder
+
+	objects  []*unstructured.Unstructured
+	taken    map[identity]entry
+	clashes  map[clash]bool
+	problems []Problem
+}
+
+// give takes note of a document, so that nothing that is made for another one takes its name.
+func (w *work) give(d Document) {
+	id := identity{d.Object.GetObjectKind().GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(d.Object)}
+	if other, ok := w.taken[id]; ok {
+		w.complain(d, field.ErrorList{field.Duplicate(field.NewPath("metadata", "name"),
+			fmt.Sprintf("%s, also in %s", id.Name, other.document.Source))})
+		return
+	}
+	w.taken[id] = entry{document: d}
+}
+
+func (w *work) complain(d Document, errs field.ErrorList) {
+	w.problems = append(w.problems, d.problems(errs)...)
+}
+
+// document renders one document.
+func (w *work) document(d Document) {
+	if only := w.operator.Namespace; only != "" && d.Object.GetNamespace() != only {
+		w.complain(d, field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), d.Object.GetNamespace(),
+			"the operator works in namespace "+only+" only")})
+		return
+	}
+	switch object := d.Object.(type) {
+	case *v1alpha1.DynamoGraphDeployment:
+		w.graph(d, object)
+	case *v1alpha1.DynamoComponentDeployment:
+		w.component(d, object)
+	}
+}
+
+func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
+	errs := append(admission.Graph(g), w.orchestrator(g)...)
+	if len(errs) > 0 {
+		w.complain(d, errs)
+		return
+	}
+	stages, errs := render.Graph(g, w.operator.Settings)
+	if len(errs) > 0 {
+		w.complain(d, errs)
+		return
+	}
+	w.add(d, g, stages)
+	for _, stage := range stages {
+		for _, object := range stage {
+			if component, ok := object.Object.(*v1alpha1.DynamoComponentDeployment); ok {
+				component.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoComponentDeployment))
+				w.component(d, component)
+			}
+		}
+	}
+}
+
+// orchestrator refuses graphs that would not become Deployments.
+func (w *work) orchestrator(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
+	if !w.operator.Grove || strings.EqualFold(g.Annotations[names.AnnotationEnableGrove], names.False) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(names.AnnotationEnableGrove),
+		"the graph would run on Grove, which this release does not render yet; set it to \"false\"")}
+}
+
+func (w *work) component(d Document, c *v1alpha1.DynamoComponentDeployment) {
+	errs := admission.Component(c)
+	if len(errs) > 0 {
+		w.complain(d, errs)
+		return
+	}
+	stages, errs := render.Component(input.FromDeployment(c, w.operator.Settings, nil))
+	if len(errs) > 0 {
+		w.complain(d, errs)
+		return
+	}
+	w.add(d, c, stages)
+}
+
+// add takes the stages of an owner. An object that several owners share is there once, with all of them.
+func (w *work) add(d Document, owner client.Object, stages render.Stages) {
+	for _, stage := range stages {
+		for _, rendered := range stage {
+			object, err := w.encode.applied(rendered, owner)
+			if err != nil {
+				w.problems = append(w.problems, Problem{Source: d.Source, Object: rendered.GetName(), Err: err})
+				continue
+			}
+			w.take(d, rendered.Belonging, object)
+		}
+	}
+}
+
+func (w *work) take(d Document, belonging render.Belonging, object *unstructured.Unstructured) {
+	id := identity{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}
+	shared := belonging == render.Shared || belonging == render.Borrowed
+	other, ok := w.taken[id]
+	switch {
+	case !ok:
+		w.taken[id] = entry{document: d, object: object, shared: shared}
+		w.objects = append(w.objects, object)
+	case shared && other.shared:
+		joinOwners(other.object, object)
+	default:
+		w.refuse(d, other.document, id)
+	}
+}
+
+// refuse reports an object whose name another one has. Whatever else the two documents share follows from the first.
+func (w *work) refuse(d, holder Document, id identity) {
+	c := clash{holder.Object, d.Object}
+	if w.clashes[c] {
+		return
+	}
+	w.clashes[c] = true
+	w.complain(d, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), d.Object.GetName(),
+		fmt.Sprintf("%s would be made twice, also for %s %s in %s", id, kindOf(holder.Object), holder.Object.GetName(), holder.Source))})
+}
