@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -29,17 +30,22 @@ func run(args []string, streams genericiooptions.IOStreams) int {
 	root := rootCommand(streams)
 	root.SetArgs(args)
 	command, err := root.ExecuteC()
-	var usage usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitFine
-	case errors.As(err, &usage):
-		fmt.Fprintf(streams.ErrOut, "error: %v\nSee '%s --help' for usage.\n", err, command.CommandPath())
+	}
+	if usage, ok := errors.AsType[usageError](err); ok {
+		say(streams.ErrOut, "error: %v\nSee '%s --help' for usage.", usage, command.CommandPath())
 		return exitUsage
-	case !errors.Is(err, errSaid):
-		fmt.Fprintf(streams.ErrOut, "error: %v\n", err)
+	}
+	if !errors.Is(err, errSaid) {
+		say(streams.ErrOut, "error: %v", err)
 	}
 	return exitProblem
+}
+
+// say writes a line for people. There is nobody left to tell if that fails.
+func say(out io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(out, format+"\n", args...)
 }
 
 // usageError is a command line that cannot be understood.

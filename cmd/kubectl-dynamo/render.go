@@ -101,7 +101,7 @@ func (o *renderOptions) run(streams genericiooptions.IOStreams) error {
 	problems = append(problems, errs...)
 	if len(problems) > 0 {
 		for _, p := range problems {
-			fmt.Fprintln(streams.ErrOut, p.Error())
+			say(streams.ErrOut, "%s", p.Error())
 		}
 		return errSaid
 	}

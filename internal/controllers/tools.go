@@ -42,18 +42,13 @@ type Plan struct {
 	Err error
 }
 
-// modes translates how rendered objects belong to their owner into how they are written.
-var modes = map[render.Belonging]apply.Mode{
-	render.Owned: apply.Owned, render.Shared: apply.Shared, render.Borrowed: apply.Borrowed, render.Once: apply.Once,
-}
-
 // Prepare turns rendered stages into a plan.
 func Prepare(scheme *runtime.Scheme, owner client.Object, stages render.Stages) Plan {
 	var plan Plan
 	for _, stage := range stages {
 		intents := make([]apply.Intent, 0, len(stage))
 		for _, obj := range stage {
-			intent, err := apply.Prepare(scheme, owner, obj.Object, modes[obj.Belonging])
+			intent, err := apply.Prepare(scheme, owner, obj.Object, obj.Belonging)
 			if err != nil {
 				return Plan{Err: err}
 			}
@@ -62,6 +57,15 @@ func Prepare(scheme *runtime.Scheme, owner client.Object, stages render.Stages) 
 		plan.Children = append(plan.Children, intents)
 	}
 	return plan
+}
+
+// Plan returns what was planned for an object, planning again if it or the circumstances changed. An object that was
+// deleted and made again between two looks is another one: what was remembered of the first is dropped.
+func (t Tools) Plan(obj client.Object, circumstances string, compute func() Plan) Plan {
+	if was := t.Plans.UID(client.ObjectKeyFromObject(obj)); was != "" && was != obj.GetUID() {
+		t.Forget(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+	}
+	return t.Plans.Get(obj, circumstances, compute)
 }
 
 // Forget drops everything remembered about an object that is gone.

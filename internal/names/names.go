@@ -60,6 +60,9 @@ const (
 	// today's intent needs no request, also after a restart of the operator.
 	AnnotationAppliedHash = "nvidia.com/applied-hash"
 
+	// AnnotationSurroundings records on a workload what was found around it when its pods were rendered.
+	AnnotationSurroundings = "nvidia.com/surroundings"
+
 	// SwitchPrefix is shared by all annotations that steer the operator. They stay off pods: copying a switch would
 	// roll pods for a change that means nothing to them.
 	SwitchPrefix = "nvidia.com/"

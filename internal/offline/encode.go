@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
 )
@@ -60,10 +61,10 @@ func (e encoder) applied(rendered render.Object, owner client.Object) (*unstruct
 }
 
 // ownerOf is the reference to an owner. One that shares the object with others does not control it.
-func ownerOf(belonging render.Belonging, owner client.Object) map[string]any {
+func ownerOf(belongs belonging.Belonging, owner client.Object) map[string]any {
 	apiVersion, kind := owner.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	reference := map[string]any{"apiVersion": apiVersion, "kind": kind, "name": owner.GetName()}
-	if belonging == render.Owned || belonging == render.Once {
+	if !belongs.IsShared() {
 		reference["controller"], reference["blockOwnerDeletion"] = true, true
 	}
 	return reference

@@ -10,6 +10,8 @@ package offline
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,6 +88,7 @@ func (w *work) give(d Document) {
 	if other, ok := w.taken[id]; ok {
 		w.complain(d, field.ErrorList{field.Duplicate(field.NewPath("metadata", "name"),
 			fmt.Sprintf("%s, also in %s", id.Name, other.document.Source))})
+		w.clashes[clash{other.document.Object, d.Object}] = true
 		return
 	}
 	w.taken[id] = entry{document: d}
@@ -111,9 +114,8 @@ func (w *work) document(d Document) {
 }
 
 func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
-	errs := append(admission.Graph(g), w.orchestrator(g)...)
-	if len(errs) > 0 {
-		w.complain(d, errs)
+	if errs := append(admission.Graph(g), w.orchestrator(g)...); len(errs) > 0 {
+		w.complain(d, united(errs, rehearse(g, w.operator.Settings)))
 		return
 	}
 	stages, errs := render.Graph(g, w.operator.Settings)
@@ -132,6 +134,36 @@ func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
 	}
 }
 
+// rehearse renders the services of a graph that is refused already, for the problems that only show then. Somebody who
+// mends a file wants to hear of everything at once.
+func rehearse(g *v1alpha1.DynamoGraphDeployment, s input.Settings) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(g.Spec.Services)) {
+		path := field.NewPath("spec", "services").Key(name)
+		component, problems := render.ComponentOf(g, name, s, path)
+		errs = append(errs, problems...)
+		if component != nil {
+			_, problems = render.Component(input.FromDeployment(component, s, path))
+			errs = append(errs, problems...)
+		}
+	}
+	return errs
+}
+
+// united adds problems with fields of which nothing has been said yet.
+func united(errs, more field.ErrorList) field.ErrorList {
+	said := map[string]bool{}
+	for _, err := range errs {
+		said[err.Field] = true
+	}
+	for _, err := range more {
+		if !said[err.Field] {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
 // orchestrator refuses graphs that would not become Deployments.
 func (w *work) orchestrator(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
 	if !w.operator.Grove || strings.EqualFold(g.Annotations[names.AnnotationEnableGrove], names.False) {
@@ -142,13 +174,8 @@ func (w *work) orchestrator(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
 }
 
 func (w *work) component(d Document, c *v1alpha1.DynamoComponentDeployment) {
-	errs := admission.Component(c)
-	if len(errs) > 0 {
-		w.complain(d, errs)
-		return
-	}
 	stages, errs := render.Component(input.FromDeployment(c, w.operator.Settings, nil))
-	if len(errs) > 0 {
+	if errs = united(admission.Component(c), errs); len(errs) > 0 {
 		w.complain(d, errs)
 		return
 	}
@@ -164,14 +191,13 @@ func (w *work) add(d Document, owner client.Object, stages render.Stages) {
 				w.problems = append(w.problems, Problem{Source: d.Source, Object: rendered.GetName(), Err: err})
 				continue
 			}
-			w.take(d, rendered.Belonging, object)
+			w.take(d, object, rendered.Belonging.IsShared())
 		}
 	}
 }
 
-func (w *work) take(d Document, belonging render.Belonging, object *unstructured.Unstructured) {
+func (w *work) take(d Document, object *unstructured.Unstructured, shared bool) {
 	id := identity{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}
-	shared := belonging == render.Shared || belonging == render.Borrowed
 	other, ok := w.taken[id]
 	switch {
 	case !ok:

@@ -108,13 +108,15 @@ func child(path *field.Path, key string) *field.Path {
 }
 
 func misfit(path *field.Path, value any, err error) *field.Error {
-	var unknown kjson.FieldError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[kjson.FieldError](err); ok {
 		return field.Forbidden(path, "there is no such field")
 	}
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return field.TypeInvalid(path, value, fmt.Sprintf("must be %s, not %s", words(wrong.Type), words(reflect.TypeOf(value))))
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		detail := fmt.Sprintf("must be %s, not %s", words(wrong.Type), words(reflect.TypeOf(value)))
+		if wrong.Type.Kind() == reflect.String {
+			detail += "; put it in quotes"
+		}
+		return field.TypeInvalid(path, value, detail)
 	}
 	return field.Invalid(path, value, err.Error())
 }
@@ -126,7 +128,7 @@ func words(t reflect.Type) string {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return "a text (put numbers in quotes)"
+		return "a text"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice, reflect.Array:

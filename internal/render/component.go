@@ -8,6 +8,7 @@ package render
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
@@ -26,8 +27,8 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 	var main []Object
 	if c.Graph == "" && c.Discovery() == names.DiscoveryKubernetes {
 		accounts, bindings := access.Discovery(c.Namespace, c.Name)
-		stages.add(as(Owned, accounts...))
-		main = as(Owned, bindings...)
+		stages.add(as(belonging.Owned, accounts...))
+		main = as(belonging.Owned, bindings...)
 	}
 	for _, d := range deployments {
 		main = append(main, Object{Object: d})
@@ -36,7 +37,7 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 		main = append(main, Object{Object: s})
 	}
 	if model := c.ModelName(); model != "" {
-		main = append(main, Object{Object: network.ModelService(c.Namespace, model), Belonging: Shared})
+		main = append(main, Object{Object: network.ModelService(c.Namespace, model), Belonging: belonging.Shared})
 	}
 	if ingress := network.Ingress(c); ingress != nil {
 		main = append(main, Object{Object: ingress})

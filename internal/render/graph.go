@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
@@ -27,7 +28,7 @@ func Graph(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (Stages, field.E
 	accounts, rest, errs := graphAccess(g, s)
 	for _, claim := range g.Spec.PVCs {
 		if claim.Create != nil && *claim.Create {
-			rest = append(rest, Object{Object: storage.Claim(g.Namespace, claim), Belonging: Once})
+			rest = append(rest, Object{Object: storage.Claim(g.Namespace, claim), Belonging: belonging.Once})
 		}
 	}
 	picker, problems := endpointPicker(g)
@@ -57,7 +58,7 @@ func Graph(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (Stages, field.E
 func graphAccess(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (accounts, bindings []Object, errs field.ErrorList) {
 	if discovery(g, s) == names.DiscoveryKubernetes {
 		first, then := access.Discovery(g.Namespace, g.Name)
-		accounts, bindings = as(Owned, first...), as(Owned, then...)
+		accounts, bindings = as(belonging.Owned, first...), as(belonging.Owned, then...)
 	}
 	if !s.ClusterWide {
 		return accounts, bindings, nil // whoever installed a restricted operator has made them
@@ -76,8 +77,8 @@ func graphAccess(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (accounts,
 			continue
 		}
 		account, binding := access.Account(g.Namespace, a.account, a.role)
-		accounts = append(accounts, Object{Object: account, Belonging: Borrowed})
-		bindings = append(bindings, Object{Object: binding, Belonging: Borrowed})
+		accounts = append(accounts, Object{Object: account, Belonging: belonging.Borrowed})
+		bindings = append(bindings, Object{Object: binding, Belonging: belonging.Borrowed})
 	}
 	return accounts, bindings, errs
 }
@@ -106,7 +107,7 @@ func endpointPicker(g *v1alpha1.DynamoGraphDeployment) ([]Object, field.ErrorLis
 		at := field.NewPath("spec", "services").Key(name).Child("eppConfig", "config")
 		return nil, field.ErrorList{field.Invalid(at, string(spec.EPPConfig.Config.Raw), err.Error())}
 	}
-	objects := as(Owned, network.Pool(p))
+	objects := as(belonging.Owned, network.Pool(p))
 	if config != nil {
 		objects = append(objects, Object{Object: config})
 	}

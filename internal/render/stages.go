@@ -3,26 +3,16 @@
 
 package render
 
-import "sigs.k8s.io/controller-runtime/pkg/client"
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-// Belonging says how an object belongs to what it was rendered for.
-type Belonging int
-
-const (
-	// Owned objects have one owner, go with it and are kept as rendered.
-	Owned Belonging = iota
-	// Shared objects are the same for several owners and go with the last.
-	Shared
-	// Borrowed objects are Shared unless somebody else has made them; then they are used as they are.
-	Borrowed
-	// Once objects are created where they are missing and never changed.
-	Once
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 )
 
 // Object is one rendered object.
 type Object struct {
 	client.Object
-	Belonging Belonging
+	Belonging belonging.Belonging
 }
 
 // Stages are objects in the order in which they are applied. Inside a stage order does not matter.
@@ -36,7 +26,7 @@ func (s *Stages) add(stage []Object) {
 }
 
 // as gives objects their belonging.
-func as(b Belonging, objects ...client.Object) []Object {
+func as(b belonging.Belonging, objects ...client.Object) []Object {
 	out := make([]Object, 0, len(objects))
 	for _, o := range objects {
 		out = append(out, Object{Object: o, Belonging: b})

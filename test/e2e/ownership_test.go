@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
@@ -33,21 +36,20 @@ func TestAnObjectThatBelongsToOthersIsReportedAndLeftAlone(t *testing.T) {
 		change(s)
 		return s
 	}
-	for name, change := range map[string]func(*corev1.Service){
+	for name, differs := range map[string]func(*corev1.Service){
 		"made by a person":      func(*corev1.Service) {},
 		"controlled by another": func(s *corev1.Service) { s.OwnerReferences = controller },
 		"with nothing in conflict": func(s *corev1.Service) {
-			s.Spec.Ports[0] = corev1.ServicePort{Name: "http", Port: 8000}
+			s.Spec.Ports[0] = corev1.ServicePort{Name: "http", Port: 8000, TargetPort: intstr.FromString("http")}
 			s.Spec.Selector = nil
 		},
-		"controlled and harmonious": func(s *corev1.Service) { s.OwnerReferences = controller; s.Spec.Selector = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := harness.Namespace(t)
 			harness.SimulateDeployments(t, ns)
 			harness.StartOperator(t, ns)
-			theirs := frontend(ns, change)
+			theirs := frontend(ns, differs)
 			create(t, theirs)
 			create(t, builders.TwoComponents(ns, "chat").Obj())
 
@@ -57,11 +59,19 @@ func TestAnObjectThatBelongsToOthersIsReportedAndLeftAlone(t *testing.T) {
 			}
 			var now corev1.Service
 			read(t, ns, "chat-frontend", &now)
-			if len(now.OwnerReferences) != len(theirs.OwnerReferences) || now.Labels[names.LabelApplied] != "" {
-				t.Errorf("the stranger's Service has owners %v and labels %v now", now.OwnerReferences, now.Labels)
+			if len(now.OwnerReferences) != len(theirs.OwnerReferences) || now.Labels[names.LabelApplied] != "" ||
+				!maps.Equal(now.Spec.Selector, theirs.Spec.Selector) || now.Spec.Ports[0].Name != theirs.Spec.Ports[0].Name {
+				t.Errorf("the stranger's Service has owners %v, labels %v and spec %v now", now.OwnerReferences, now.Labels, now.Spec)
 			}
-			if now.Spec.Ports[0].Name != theirs.Spec.Ports[0].Name {
-				t.Errorf("the stranger's port became %v", now.Spec.Ports)
+			// From now on it is only looked at, however often the graph is.
+			for i := range 2 {
+				change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Frontend"].Replicas = ptr(int32(i)) })
+				awaitMessage(t, ns, "chat", "Service chat-frontend exists already")
+			}
+			var later corev1.Service
+			read(t, ns, "chat-frontend", &later)
+			if later.ResourceVersion != now.ResourceVersion {
+				t.Errorf("the stranger's Service was written to again")
 			}
 			// The way out works: the name is freed, the graph gets ready.
 			if err := harness.Client(t).Delete(t.Context(), &now); err != nil {
@@ -130,6 +140,67 @@ func TestAMemberThatBecomesEmptyIsApplied(t *testing.T) {
 	read(t, ns, "chat-decode", &d)
 	if v := d.Spec.Template.Spec.Volumes[0]; v.EmptyDir == nil || v.EmptyDir.Medium != "" {
 		t.Errorf("volume is %v, want an emptyDir on disk", v)
+	}
+}
+
+func TestAComponentThatAUserMadeIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	theirs := &v1alpha1.DynamoComponentDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "chat-decode"},
+		Spec: v1alpha1.DynamoComponentDeploymentSpec{
+			DynamoComponentDeploymentSharedSpec: *builders.TwoComponents(ns, "x").Obj().Spec.Services["Frontend"],
+		},
+	}
+	create(t, theirs)
+	create(t, builders.TwoComponents(ns, "chat").Obj())
+	awaitMessage(t, ns, "chat", "DynamoComponentDeployment chat-decode exists already")
+	var now v1alpha1.DynamoComponentDeployment
+	read(t, ns, "chat-decode", &now)
+	if now.Generation != 1 || len(now.OwnerReferences) != 0 {
+		t.Errorf("the user's component is in generation %d with owners %v", now.Generation, now.OwnerReferences)
+	}
+}
+
+func TestAFieldThatIsNoLongerWantedGoes(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	g := builders.TwoComponents(ns, "chat").Env("A", "1").Env("B", "2").Obj()
+	g.Spec.Services["Decode"].Labels = map[string]string{"team": "a"}
+	create(t, g)
+	harness.AwaitReady(t, ns, "chat")
+	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) {
+		g.Spec.Envs, g.Spec.Services["Decode"].Labels = g.Spec.Envs[:1], nil
+	})
+	harness.AwaitReady(t, ns, "chat")
+	var d appsv1.Deployment
+	read(t, ns, "chat-decode", &d)
+	if envValue(d.Spec.Template.Spec.Containers[0].Env, "B") != "" || d.Labels["team"] != "" || d.Spec.Template.Labels["team"] != "" {
+		t.Errorf("what was created and is no longer wanted is still there: env %v, labels %v", d.Spec.Template.Spec.Containers[0].Env, d.Labels)
+	}
+}
+
+func TestWhatRunsIsCountedWhileAChangeIsRefused(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	create(t, builders.TwoComponents(ns, "chat").Obj())
+	harness.AwaitReady(t, ns, "chat")
+	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) {
+		g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "Not_A_Label"}}}
+	})
+	awaitMessage(t, ns, "chat", "Not_A_Label")
+	g := get(t, ns, "chat")
+	if n := g.Status.Services["Decode"].AvailableReplicas; n == nil || *n != 1 {
+		t.Errorf("status counts %v available replicas, one runs", n)
+	}
+	if c := conditions.Find(g.Status.Conditions, v1alpha1.ConditionAvailable); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("Available is %v although every service runs", c)
 	}
 }
 

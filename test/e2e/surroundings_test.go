@@ -159,7 +159,14 @@ func TestRegistrySecretsAreFoundAndNeverMoveHealthyPods(t *testing.T) {
 		t.Errorf("a new registry secret rolled healthy pods: generation %d", got)
 	}
 
-	// With the user's next change the pods roll anyway, so they get what is there now.
+	// Scaling changes no pod either.
+	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Replicas = ptr[int32](2) })
+	harness.AwaitReady(t, ns, "chat")
+	if got := pullSecrets(t, ns); !slices.Equal(got, []string{"a-secret"}) {
+		t.Errorf("pull secrets after scaling %v, want them unchanged", got)
+	}
+
+	// With the user's next change of the pods they roll anyway, so they get what is there now.
 	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) {
 		g.Spec.Services["Decode"].ExtraPodSpec.MainContainer.Image = "registry.example.com/dynamo:2"
 	})

@@ -6,6 +6,8 @@ package faults
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -57,6 +59,36 @@ var scenarios = map[string]scenario{
 			ready(t, ns)
 		},
 	},
+	"serve a model in two graphs": {
+		before: func(t *testing.T, ns string) {
+			create(t, builders.TwoComponents(ns, "other").Change("Decode", servesModel).Obj())
+			harness.AwaitReady(t, ns, "other")
+		},
+		during: func(t *testing.T, ns string) {
+			create(t, builders.TwoComponents(ns, "chat").Change("Decode", servesModel).Obj())
+		},
+		ended: ready,
+	},
+	"add a service and take one away": {
+		before: createReady,
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				g.Spec.Services["Prefill"] = g.Spec.Services["Decode"].DeepCopy()
+				g.Spec.Services["Prefill"].ComponentType = v1alpha1.ComponentTypePrefill
+				delete(g.Spec.Services, "Decode")
+			})
+		},
+		ended: ready,
+	},
+	"make a claim": {
+		during: func(t *testing.T, ns string) {
+			g := builders.TwoComponents(ns, "chat").Obj()
+			name, yes := "weights", true
+			g.Spec.PVCs = []v1alpha1.PVC{{Name: &name, Create: &yes, StorageClass: "fast", Size: resource.MustParse("1Gi"), VolumeAccessMode: corev1.ReadWriteMany}}
+			create(t, g)
+		},
+		ended: ready,
+	},
 	"correct a graph that could not be rendered": {
 		before: func(t *testing.T, ns string) {
 			create(t, builders.TwoComponents(ns, "chat").Change("Decode", builders.WithImage("")).Obj())
@@ -69,6 +101,10 @@ var scenarios = map[string]scenario{
 		},
 		ended: ready,
 	},
+}
+
+func servesModel(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
+	s.ModelRef = &v1alpha1.ModelReference{Name: "acme/tiny-1b"}
 }
 
 func createReady(t *testing.T, ns string) {

@@ -111,22 +111,36 @@ func cases(t testing.TB) []string {
 	return names
 }
 
-// renderCase returns the objects of a case as text, or the problems, one per line.
-func renderCase(t testing.TB, name string) (objects, problems string) {
+// load returns the documents of a case and the operator that is played in it.
+func load(t testing.TB, name string) (offline.Operator, []offline.Document) {
+	t.Helper()
+	operator, documents, problems := tryLoad(t, name)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return operator, documents
+}
+
+func tryLoad(t testing.TB, name string) (offline.Operator, []offline.Document, []offline.Problem) {
 	t.Helper()
 	operator := offline.DefaultOperator()
 	content, err := os.ReadFile(filepath.Join(name, operatorFile))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		t.Fatal(err)
-	default:
-		var errs []offline.Problem
-		if operator, errs = offline.Configured(operatorFile, content); len(errs) > 0 {
-			return "", lines(errs)
+	if err == nil {
+		var problems []offline.Problem
+		if operator, problems = offline.Configured(operatorFile, content); len(problems) > 0 {
+			return operator, nil, problems
 		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
 	}
-	documents, errs := offline.Read(offline.File{Name: inputFile, Content: []byte(read(t, filepath.Join(name, inputFile)))})
+	documents, problems := offline.Read(offline.File{Name: inputFile, Content: []byte(read(t, filepath.Join(name, inputFile)))})
+	return operator, documents, problems
+}
+
+// renderCase returns the objects of a case as text, or the problems, one per line.
+func renderCase(t testing.TB, name string) (objects, problems string) {
+	t.Helper()
+	operator, documents, errs := tryLoad(t, name)
 	rendered, more := offline.Objects(documents, operator)
 	if errs = append(errs, more...); len(errs) > 0 {
 		return "", lines(errs)

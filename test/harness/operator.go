@@ -104,6 +104,7 @@ func operatorConfig(t testing.TB, namespace string, flags []string) *config.Conf
 	if err := set.Parse(args); err != nil {
 		t.Fatalf("parse operator flags: %v", err)
 	}
+	c.SharedProcess = true
 	if err := c.Validate(); err != nil {
 		t.Fatalf("operator flags: %v", err)
 	}

@@ -45,7 +45,7 @@ func applyAll(t *testing.T, g *v1alpha1.DynamoGraphDeployment) map[string]string
 	t.Helper()
 	restricted := settings
 	restricted.ClusterWide = false
-	applier := apply.NewApplier(harness.Client(t), harness.Client(t), harness.Scheme(t), recent.NewStore(clock.RealClock{}))
+	applier := apply.NewApplier(harness.Client(t), harness.Client(t), harness.Scheme(t), recent.NewStore(clock.RealClock{}), clock.RealClock{})
 	versions := map[string]string{}
 	send := func(owner client.Object, plan apply.Plan) apply.Children {
 		result := applier.All(t.Context(), owner, plan, unsure(t, plan))

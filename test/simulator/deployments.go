@@ -66,10 +66,11 @@ func markReady(ctx context.Context, api client.Client, d *appsv1.Deployment) err
 		return nil
 	}
 	d.Status = status
-	if err := api.Status().Update(ctx, d); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("report Deployment %s as ready: %w", d.Name, err)
+	err := api.Status().Update(ctx, d)
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // after a conflict the newer version is already on its way through the watch
 	}
-	return nil // after a conflict the newer version is already on its way through the watch
+	return fmt.Errorf("report Deployment %s as ready: %w", d.Name, err)
 }
 
 func ignoreEnd(ctx context.Context, err error) error {

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,7 +21,9 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 )
@@ -71,38 +74,84 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ok || c.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // what it owns is collected; making anything now would outlive it
 	}
-	world, err := r.world(ctx, c)
+	plan, err := r.plan(ctx, c)
 	if err != nil {
 		return reconcile.Result{}, err
-	}
-	plan := r.Plans.Get(c, fmt.Sprint(world), func() controllers.Plan { return Desired(c, world, r.Settings, r.Scheme) })
-	if plan.Err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(plan.Err)
-	}
-	if len(plan.Problems) > 0 {
-		return r.store(ctx, c, Refused(c, plan.Problems, r.Now()))
 	}
 	observed, err := r.Observe.Children(ctx, c, plan.Children)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if len(plan.Problems) > 0 {
+		return r.store(ctx, c, Refused(c, plan.Problems, observed, r.Now()))
 	}
 	applied := r.Apply.All(ctx, c, plan.Children, observed)
 	result, err := r.store(ctx, c, Status(c, applied, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err())
 }
 
-// world finds what the component's pods need from their namespace. While the component runs well in its latest
-// generation, that is what they have: a registry secret or account that comes or goes must not roll healthy pods.
-func (r *Reconciler) world(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (input.World, error) {
-	live := &appsv1.Deployment{}
-	err := r.Cache.Get(ctx, client.ObjectKeyFromObject(c), live)
-	if client.IgnoreNotFound(err) != nil {
-		return input.World{}, fmt.Errorf("read Deployment %q: %w", c.Name, err)
+// plan returns what the component wants. Which world its pods are rendered in depends on the pods that are there.
+func (r *Reconciler) plan(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (controllers.Plan, error) {
+	live, err := r.live(ctx, c)
+	if err != nil {
+		return controllers.Plan{}, err
 	}
-	if err == nil && Settled(c, live) {
-		return Kept(c, live), nil
+	var fresh input.World
+	open := live == nil || servesNobody(live) // what is found now is what pods get
+	if open {
+		if fresh, err = r.Surroundings.World(ctx, c); err != nil {
+			return controllers.Plan{}, err
+		}
 	}
-	return r.Surroundings.World(ctx, c)
+	plan := r.Plan(c, circumstances(c, live, fresh), func() controllers.Plan {
+		if !open && Keeps(c, live, r.Settings) {
+			return Desired(c, Found(live), r.Settings, r.Scheme)
+		}
+		if !open {
+			if fresh, err = r.Surroundings.World(ctx, c); err != nil {
+				return controllers.Plan{Err: err}
+			}
+		}
+		return Desired(c, fresh, r.Settings, r.Scheme)
+	})
+	if plan.Err != nil {
+		r.Plans.Forget(client.ObjectKeyFromObject(c))
+	}
+	return plan, plan.Err
+}
+
+// circumstances are what a plan depends on besides its component, as text.
+func circumstances(c *v1alpha1.DynamoComponentDeployment, live *appsv1.Deployment, fresh input.World) string {
+	if live == nil {
+		return fmt.Sprint(c.GetParentGraphDeploymentName(), fresh)
+	}
+	return fmt.Sprint(c.GetParentGraphDeploymentName(), fresh, live.UID, live.Generation, servesNobody(live), live.Annotations[names.AnnotationSurroundings])
+}
+
+// live returns the component's Deployment in the newest state that is known, nil for none.
+func (r *Reconciler) live(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (*appsv1.Deployment, error) {
+	var cached client.Object = &appsv1.Deployment{}
+	if err := r.Cache.Get(ctx, client.ObjectKeyFromObject(c), cached); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read Deployment %q: %w", c.Name, err)
+		}
+		cached = nil
+	}
+	key := recent.Key{GroupKind: deploymentKind, NamespacedName: client.ObjectKeyFromObject(c)}
+	d, _ := r.Apply.Newest(key, cached).(*appsv1.Deployment)
+	return d, nil
+}
+
+// WaitingForSecrets returns the components that a new registry secret may help: those that do not run yet.
+func WaitingForSecrets(components []v1alpha1.DynamoComponentDeployment) []reconcile.Request {
+	var waiting []reconcile.Request
+	for i := range components {
+		c := conditions.Find(components[i].Status.Conditions, v1alpha1.ConditionAvailable)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			waiting = append(waiting, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&components[i])})
+		}
+	}
+	return waiting
 }
 
 // store writes a status and the events that go with it.

@@ -6,17 +6,20 @@
 package component
 
 import (
-	"slices"
+	"encoding/json"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/admission"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/workload/deployment"
 )
 
 // Desired is pure: equal components, surroundings and settings give equal plans.
@@ -33,22 +36,30 @@ func Desired(c *v1alpha1.DynamoComponentDeployment, w input.World, s input.Setti
 	return controllers.Prepare(scheme, c, stages)
 }
 
-// Settled tells whether a component runs well in its latest generation.
-func Settled(c *v1alpha1.DynamoComponentDeployment, live *appsv1.Deployment) bool {
-	return c.Status.ObservedGeneration == c.Generation && whyNotReady(live) == ""
-}
-
-// Kept is the world as it was when the live pods were rendered.
-func Kept(c *v1alpha1.DynamoComponentDeployment, live *appsv1.Deployment) input.World {
-	pod := live.Spec.Template.Spec
-	world := input.World{Account: pod.ServiceAccountName}
-	for _, s := range pod.ImagePullSecrets {
-		world.PullSecrets = append(world.PullSecrets, s.Name)
-	}
-	if user := c.Spec.ExtraPodSpec; user != nil && user.PodSpec != nil {
-		world.PullSecrets = slices.DeleteFunc(world.PullSecrets, func(name string) bool {
-			return slices.Contains(user.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
-		})
+// Found is the world that a live Deployment's pods were rendered in.
+func Found(live *appsv1.Deployment) input.World {
+	var world input.World
+	if err := json.Unmarshal([]byte(live.Annotations[names.AnnotationSurroundings]), &world); err != nil {
+		return input.World{} // nothing was found then, or somebody wrote over it
 	}
 	return world
+}
+
+// Keeps tells whether rendering in the world that was found leaves the live pod template as it is. Then that world is
+// kept: a registry secret or account that comes or goes must not roll healthy pods. Where the template changes anyway,
+// the pods roll and get what is there now.
+func Keeps(c *v1alpha1.DynamoComponentDeployment, live *appsv1.Deployment, s input.Settings) bool {
+	in := input.FromDeployment(c, s, nil)
+	in.World = Found(live)
+	rendered, problems := deployment.Render(in)
+	if len(problems) > 0 {
+		return false
+	}
+	same, err := apply.Contained(&rendered[0].Spec.Template, &live.Spec.Template)
+	return err == nil && same
+}
+
+// servesNobody tells whether a Deployment that should serve has no replica that does. There is nothing to lose then.
+func servesNobody(live *appsv1.Deployment) bool {
+	return live.Status.AvailableReplicas == 0 && ptr.Deref(live.Spec.Replicas, 1) > 0
 }

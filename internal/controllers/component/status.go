@@ -24,13 +24,13 @@ import (
 var deploymentKind = schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
 
 // Refused is the status of a component whose spec cannot be rendered. What runs, runs on, and is still counted.
-func Refused(c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
+func Refused(c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, observed apply.Children, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
+	next := counted(c, observed)
 	message := problems.ToAggregate().Error()
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)
 	set.Put(v1alpha1.ConditionValid, metav1.ConditionFalse, conditions.ValidationFailed, message)
 	set.Put(v1alpha1.ConditionAvailable, metav1.ConditionFalse, conditions.ValidationFailed, message)
 	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, message)
-	next := *c.Status.DeepCopy()
 	next.Conditions = set.Sorted()
 	return next
 }
@@ -38,23 +38,28 @@ func Refused(c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, no
 // Status is the status of a component whose plan was applied. It is computed whole. The observed generation advances
 // only when everything of it was applied.
 func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
-	live := deployment(c, applied)
-	next := v1alpha1.DynamoComponentDeploymentStatus{
-		ObservedGeneration: c.Status.ObservedGeneration,
-		PodSelector:        c.Status.PodSelector,
-		Service:            replicas(c.Name, live),
-	}
+	next := counted(c, applied.Live)
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)
 	set.Put(v1alpha1.ConditionValid, metav1.ConditionTrue, conditions.ValidationPassed, "The spec is valid")
-	status, reason, message := metav1.ConditionTrue, conditions.DeploymentReady, "The Deployment is ready"
-	if why := whyNotReady(live); why != "" {
-		status, reason, message = metav1.ConditionFalse, conditions.DeploymentNotReady, why
+	put := func(status metav1.ConditionStatus, reason, message string) {
+		set.Put(v1alpha1.ConditionAvailable, status, reason, message)
+		set.Put(v1alpha1.ConditionReady, status, reason, message)
 	}
-	if failures := applied.Reported(); len(failures) > 0 {
-		status, reason, message = metav1.ConditionFalse, conditions.Reconciling, conditions.Summary(failures)
+	why := whyNotReady(workload(c, applied.Live))
+	switch failures := applied.Reported(); {
+	case len(failures) > 0:
+		put(metav1.ConditionFalse, conditions.Reconciling, conditions.Summary(failures))
+	case why != "":
+		put(metav1.ConditionFalse, conditions.DeploymentNotReady, why)
+	case len(applied.Failures) > 0 && c.Status.ObservedGeneration != c.Generation:
+		put(metav1.ConditionFalse, conditions.DeploymentNotReady, "Changes are being applied")
+	case len(applied.Failures) > 0:
+		// A request that will be repeated in a moment changes nothing that was known of this generation.
+		set.Keep(v1alpha1.ConditionAvailable)
+		set.Keep(v1alpha1.ConditionReady)
+	default:
+		put(metav1.ConditionTrue, conditions.DeploymentReady, "The Deployment is ready")
 	}
-	set.Put(v1alpha1.ConditionAvailable, status, reason, message)
-	set.Put(v1alpha1.ConditionReady, status, reason, message)
 	next.Conditions = set.Sorted()
 	if len(applied.Failures) == 0 {
 		next.ObservedGeneration = c.Generation
@@ -62,9 +67,18 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, now met
 	return next
 }
 
-func deployment(c *v1alpha1.DynamoComponentDeployment, applied apply.Result) *appsv1.Deployment {
+// counted starts a status with what is there.
+func counted(c *v1alpha1.DynamoComponentDeployment, live apply.Children) v1alpha1.DynamoComponentDeploymentStatus {
+	return v1alpha1.DynamoComponentDeploymentStatus{
+		ObservedGeneration: c.Status.ObservedGeneration,
+		PodSelector:        c.Status.PodSelector,
+		Service:            replicas(c.Name, workload(c, live)),
+	}
+}
+
+func workload(c *v1alpha1.DynamoComponentDeployment, live apply.Children) *appsv1.Deployment {
 	key := recent.Key{GroupKind: deploymentKind, NamespacedName: client.ObjectKeyFromObject(c)}
-	d, _ := applied.Live[key].(*appsv1.Deployment)
+	d, _ := live[key].(*appsv1.Deployment)
 	return d
 }
 
@@ -76,7 +90,7 @@ func replicas(name string, d *appsv1.Deployment) *v1alpha1.ServiceReplicaStatus 
 	}
 	if d != nil {
 		counts.Replicas, counts.UpdatedReplicas = d.Status.Replicas, d.Status.UpdatedReplicas
-		counts.ReadyReplicas, counts.AvailableReplicas = &d.Status.ReadyReplicas, &d.Status.AvailableReplicas
+		*counts.ReadyReplicas, *counts.AvailableReplicas = d.Status.ReadyReplicas, d.Status.AvailableReplicas
 	}
 	return counts
 }

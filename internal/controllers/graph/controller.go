@@ -49,7 +49,7 @@ type Reconciler struct{ controllers.Tools }
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=create;delete;get;list;patch;watch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;delete;get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
 // +kubebuilder:rbac:groups=inference.networking.k8s.io,resources=inferencepools,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=bind,resourceNames=dynamo-operator-planner;dynamo-operator-epp
 // The operator may grant only what it has itself, so it has what discovery roles contain:
@@ -74,16 +74,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	plan := r.Plans.Get(g, strings.Join(missing, ","), func() controllers.Plan { return Desired(g, missing, r.Settings, r.Scheme) })
+	plan := r.Plan(g, strings.Join(missing, ","), func() controllers.Plan { return Desired(g, missing, r.Settings, r.Scheme) })
 	if plan.Err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(plan.Err)
-	}
-	if len(plan.Problems) > 0 {
-		return r.store(ctx, g, Refused(g, plan.Problems, r.Now()))
 	}
 	observed, err := r.Observe.Children(ctx, g, plan.Children)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if len(plan.Problems) > 0 {
+		return r.store(ctx, g, Refused(g, plan.Problems, observed, r.Now()))
 	}
 	applied := r.Apply.All(ctx, g, plan.Children, observed)
 	result, err := r.store(ctx, g, Status(g, applied, r.Now()))

@@ -5,8 +5,6 @@ package graph
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,58 +23,80 @@ import (
 // componentKind is the kind of a graph's components.
 var componentKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "DynamoComponentDeployment"}
 
-// Refused is the status of a graph whose spec cannot be rendered. Counts stay as they are: what runs, runs on.
-func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
-	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
-	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
-	set.Keep(v1alpha1.ConditionAvailable)
-	next := *g.Status.DeepCopy()
+// Refused is the status of a graph whose spec cannot be rendered. What runs, runs on, and is still counted.
+func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, observed apply.Children, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
+	next, _ := fold(g, apply.Result{Live: observed})
 	next.State = v1alpha1.GraphStateFailed
+	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
+	putAvailable(set, g, observed)
+	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
 	next.Conditions = set.Sorted()
-	next.ObservedGeneration = g.Generation
 	return next
 }
 
 // Status is the status of a graph whose plan was applied. It is computed whole.
 func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
-	next := v1alpha1.DynamoGraphDeploymentStatus{
-		State:              v1alpha1.GraphStateSuccessful,
-		Services:           map[string]v1alpha1.ServiceReplicaStatus{},
-		Restart:            g.Status.Restart,
-		Checkpoints:        g.Status.Checkpoints,
-		ObservedGeneration: g.Generation,
-	}
-	notReady, notServing := map[string]string{}, map[string]string{}
-	for _, service := range slices.Sorted(maps.Keys(g.Spec.Services)) {
-		name := names.Component(g.Name, service)
-		c := component(g, name, applied)
-		next.Services[service] = replicas(name, c)
-		if why := whyNotReady(c); why != "" {
-			notReady[name] = why
-		}
-		if !serves(c) {
-			notServing[name] = "no replica is available"
-		}
-	}
+	next, notReady := fold(g, applied)
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
-	putAvailable(set, notServing)
+	putAvailable(set, g, applied.Live)
 	switch failures := applied.Reported(); {
 	case len(failures) > 0:
 		next.State = v1alpha1.GraphStateFailed
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ReconcileFailed, conditions.Summary(failures))
-	case len(notReady) > 0 || len(applied.Failures) > 0:
+	case len(notReady) > 0:
 		next.State = v1alpha1.GraphStatePending
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady,
 			"Resources not ready: "+conditions.Summary(notReady))
+	case len(applied.Failures) > 0 && !judged(g):
+		next.State = v1alpha1.GraphStatePending
+		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady, "Changes are being applied")
+	case len(applied.Failures) > 0:
+		// A request that will be repeated in a moment changes nothing that was known of this generation.
+		next.State = g.Status.State
+		set.Keep(v1alpha1.ConditionReady)
 	default:
+		next.State = v1alpha1.GraphStateSuccessful
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionTrue, conditions.AllResourcesReady, "All resources are ready")
 	}
 	next.Conditions = set.Sorted()
 	return next
 }
 
+// judged tells whether the graph's Ready condition is about its latest generation.
+func judged(g *v1alpha1.DynamoGraphDeployment) bool {
+	c := conditions.Find(g.Status.Conditions, v1alpha1.ConditionReady)
+	return c != nil && c.ObservedGeneration == g.Generation
+}
+
+// fold collects what components report of themselves, and why they are not ready.
+func fold(g *v1alpha1.DynamoGraphDeployment, applied apply.Result) (v1alpha1.DynamoGraphDeploymentStatus, map[string]string) {
+	next := v1alpha1.DynamoGraphDeploymentStatus{
+		Services:           map[string]v1alpha1.ServiceReplicaStatus{},
+		Restart:            g.Status.Restart,
+		Checkpoints:        g.Status.Checkpoints,
+		ObservedGeneration: g.Generation,
+	}
+	notReady := map[string]string{}
+	for service := range g.Spec.Services {
+		name := names.Component(g.Name, service)
+		c := component(g, name, applied.Live)
+		next.Services[service] = replicas(name, c)
+		if why := whyNotReady(c); why != "" {
+			notReady[name] = why
+		}
+	}
+	return next, notReady
+}
+
 // putAvailable says whether every service that should run has at least one replica that serves.
-func putAvailable(set *conditions.Set, notServing map[string]string) {
+func putAvailable(set *conditions.Set, g *v1alpha1.DynamoGraphDeployment, live apply.Children) {
+	notServing := map[string]string{}
+	for service := range g.Spec.Services {
+		name := names.Component(g.Name, service)
+		if !serves(component(g, name, live)) {
+			notServing[name] = "no replica is available"
+		}
+	}
 	if len(notServing) > 0 {
 		set.Put(v1alpha1.ConditionAvailable, metav1.ConditionFalse, conditions.SomeServicesNotServing, conditions.Summary(notServing))
 		return
@@ -84,9 +104,9 @@ func putAvailable(set *conditions.Set, notServing map[string]string) {
 	set.Put(v1alpha1.ConditionAvailable, metav1.ConditionTrue, conditions.AllServicesAvailable, "Every service has an available replica")
 }
 
-func component(g *v1alpha1.DynamoGraphDeployment, name string, applied apply.Result) *v1alpha1.DynamoComponentDeployment {
+func component(g *v1alpha1.DynamoGraphDeployment, name string, live apply.Children) *v1alpha1.DynamoComponentDeployment {
 	key := recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: name}}
-	c, _ := applied.Live[key].(*v1alpha1.DynamoComponentDeployment)
+	c, _ := live[key].(*v1alpha1.DynamoComponentDeployment)
 	return c
 }
 

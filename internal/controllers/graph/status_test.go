@@ -69,7 +69,7 @@ func TestStatusNamesWhatKeepsAGraphFromBeingReady(t *testing.T) {
 		"degraded but serves": {live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionFalse, 1)), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "g-decode", metav1.ConditionTrue},
 		"ready in the past":   {live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 2, 1, metav1.ConditionTrue, 1)), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "g-decode: its latest spec", metav1.ConditionTrue},
 		"refused by server":   {failed(ready, forbidden), v1alpha1.GraphStateFailed, conditions.ReconcileFailed, "forbidden", metav1.ConditionTrue},
-		"will pass by itself": {failed(ready, conflict), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "", metav1.ConditionTrue},
+		"will pass by itself": {failed(ready, conflict), v1alpha1.GraphStatePending, conditions.SomeResourcesNotReady, "Changes are being applied", metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,6 +98,17 @@ func TestStatusNamesWhatKeepsAGraphFromBeingReady(t *testing.T) {
 	}
 }
 
+func TestAFailureThatPassesLeavesTheConditionAlone(t *testing.T) {
+	t.Parallel()
+	g := builders.TwoComponents("ns", "g").Obj()
+	ready := live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionTrue, 1))
+	g.Status = Status(g, ready, now)
+	ready.Failures = []apply.Failure{{Err: apierrors.NewTooManyRequests("slow down", 1)}}
+	if diff := cmp.Diff(g.Status, Status(g, ready, now)); diff != "" {
+		t.Errorf("status changed:\n%s", diff)
+	}
+}
+
 func TestAServiceScaledToZeroIsReadyAndAvailable(t *testing.T) {
 	t.Parallel()
 	g := builders.Graph("ns", "g").Service("decode", "worker", builders.Replicas(0)).Obj()
@@ -114,7 +125,7 @@ func TestARefusedSpecKeepsTheCounts(t *testing.T) {
 	g := builders.TwoComponents("ns", "g").Obj()
 	g.Status = Status(g, live(reported("g-frontend", 0, 0, metav1.ConditionTrue, 3)), now)
 	before := g.Status.DeepCopy()
-	got := Refused(g, field.ErrorList{field.Required(field.NewPath("spec"), "x")}, now)
+	got := Refused(g, field.ErrorList{field.Required(field.NewPath("spec"), "x")}, live(reported("g-frontend", 0, 0, metav1.ConditionTrue, 3)).Live, now)
 	if diff := cmp.Diff(before.Services, got.Services); diff != "" {
 		t.Errorf("counts changed:\n%s", diff)
 	}

@@ -9,19 +9,34 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
+
+const (
+	// trustBorrowed is how long an account that somebody else made is believed to be there.
+	trustBorrowed = 5 * time.Minute
+
+	// leftoverWait is how long to wait for a predecessor's child that our cache does not show to be collected.
+	leftoverWait = time.Second
+)
+
+// bindingKind is the kind whose roleRef cannot be changed.
+var bindingKind = schema.GroupKind{Group: rbacv1.GroupName, Kind: "RoleBinding"}
 
 // parallel bounds the requests one reconcile has in flight. More than this only queues up in the API server.
 const parallel = 8
@@ -47,8 +62,6 @@ type Result struct {
 	Failures []Failure
 	// Wake asks for another pass by then, 0 for none.
 	Wake time.Duration
-	// Writes counts the requests that were sent.
-	Writes int
 }
 
 // Applier writes children. Reader is uncached and used only to find out who holds a name that is taken.
@@ -57,39 +70,48 @@ type Applier struct {
 	reader client.Reader
 	scheme *runtime.Scheme
 	recent *recent.Store
+	clock  clock.PassiveClock
 	memory *memory
 }
 
 // NewApplier returns an applier. Its reader must not be a cache.
-func NewApplier(writer client.Writer, reader client.Reader, scheme *runtime.Scheme, store *recent.Store) *Applier {
-	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, memory: newMemory()}
+func NewApplier(writer client.Writer, reader client.Reader, scheme *runtime.Scheme, store *recent.Store, c clock.PassiveClock) *Applier {
+	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, clock: c, memory: newMemory()}
+}
+
+// Newest returns the later of what the cache has under a key (nil for nothing) and what this applier wrote there.
+func (a *Applier) Newest(key recent.Key, cached client.Object) client.Object {
+	newest, _ := a.recent.Newest(key, cached)
+	return newest
 }
 
 // Forget drops what is remembered about the children of an owner that no longer exists.
 func (a *Applier) Forget(owner types.UID) { a.memory.dropOwner(owner) }
 
 // All brings the children of owner to the plan. Children fail one by one: the others are applied all the same.
-// What the owner controls and the plan does not name is deleted last, and only if nothing failed.
+// What the owner has and the plan does not name is taken away last, unless a failure will pass by itself: then the next
+// pass does it.
 func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, observed Children) Result {
 	result := Result{Live: Children{}}
 	wanted := map[recent.Key]bool{}
 	for _, stage := range plan {
 		outcomes := make([]outcome, len(stage))
-		var group errgroup.Group
-		group.SetLimit(parallel)
+		var running sync.WaitGroup
+		free := make(chan struct{}, parallel)
 		for i, intent := range stage {
 			wanted[intent.Key] = true
-			group.Go(func() error {
+			free <- struct{}{}
+			running.Go(func() {
 				outcomes[i] = a.one(ctx, owner, intent, observed[intent.Key])
-				return nil
+				<-free
 			})
 		}
-		group.Wait() //nolint:errcheck // outcomes carry the errors, so that one failure cancels no other request
+		running.Wait()
 		for i, intent := range stage {
 			result.take(intent.Key, outcomes[i])
 		}
 	}
-	if len(result.Failures) == 0 {
+	if !result.passing() {
 		a.prune(ctx, owner, wanted, observed, &result)
 	}
 	slices.SortFunc(result.Failures, func(x, y Failure) int { return cmp.Compare(x.Key.String(), y.Key.String()) })
@@ -99,7 +121,6 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 // outcome is what became of one intent.
 type outcome struct {
 	live   client.Object
-	wrote  bool
 	wake   time.Duration
 	failed error
 }
@@ -107,9 +128,6 @@ type outcome struct {
 func (r *Result) take(k recent.Key, o outcome) {
 	if o.live != nil {
 		r.Live[k] = o.live
-	}
-	if o.wrote {
-		r.Writes++
 	}
 	if o.failed != nil {
 		r.Failures = append(r.Failures, Failure{Key: k, Err: o.failed})
@@ -125,7 +143,7 @@ func (r *Result) wakeBy(d time.Duration) {
 
 func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, cached client.Object) outcome {
 	live, wake := a.recent.Newest(intent.Key, cached)
-	verdict := judge(intent, owner.GetUID(), live, a.memory.get(owner.GetUID(), intent.Key))
+	verdict := judge(intent, owner, live, a.memory.get(owner.GetUID(), intent.Key))
 	if verdict == unverified {
 		same, err := verify(intent, live)
 		if err != nil {
@@ -145,68 +163,71 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 	case notOurs:
 		return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
 	case create:
-		return a.make(ctx, owner, intent)
+		return a.create(ctx, owner, intent)
 	default:
-		return a.send(ctx, owner, intent, live, client.ForceOwnership)
+		out := a.update(ctx, owner, intent, live)
+		if out.failed != nil {
+			out.live = live // a change that was refused does not undo what is there
+		}
+		return out
 	}
 }
 
-// make brings a child into being of which none is known.
-func (a *Applier) make(ctx context.Context, owner client.Object, intent Intent) outcome {
-	switch intent.mode {
-	case Once:
+// create makes a child of which none is known.
+func (a *Applier) create(ctx context.Context, owner client.Object, intent Intent) outcome {
+	seen := a.memory.get(owner.GetUID(), intent.Key)
+	switch {
+	case intent.belongs == belonging.Once:
 		return a.once(ctx, owner, intent)
-	case Borrowed:
-		return a.borrow(ctx, owner, intent)
-	default:
-		return a.first(ctx, owner, intent)
+	case !seen.borrowed.IsZero() && a.clock.Since(seen.borrowed) < trustBorrowed:
+		return outcome{}
+	case seen.stranger || intent.belongs == belonging.Borrowed:
+		// The name is taken, or may be by something that is to be used as it is: look before touching it.
+		return a.found(ctx, owner, intent, nil)
 	}
+	return a.first(ctx, owner, intent)
 }
 
 // first applies an intent of which no child is known. It does not force: a conflict means that a stranger has the name.
 func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent) outcome {
-	known := a.memory.get(owner.GetUID(), intent.Key).uid
-	out := a.send(ctx, owner, intent, nil)
-	if out.failed == nil {
-		if out.live.GetUID() != known && hadAnotherMaker(out.live, owner.GetUID()) {
-			return a.release(ctx, owner, intent, out.live)
-		}
-		return out
-	}
-	if !apierrors.IsConflict(out.failed) && !apierrors.IsInvalid(out.failed) {
-		return out
-	}
-	found, err := a.lookUp(ctx, intent)
-	if err != nil {
-		return out // an invalid child, or one that is gone again: the first answer is the one to report
-	}
-	controller := metav1.GetControllerOf(found)
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
+	err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(names.FieldManager))
 	switch {
-	case mayWrite(intent.mode, owner.GetUID(), found) && (controller != nil || madeByOperator(found)):
-		return a.send(ctx, owner, intent, found, client.ForceOwnership)
-	case apierrors.IsInvalid(out.failed) && controller == nil:
-		return out
+	case apierrors.IsConflict(err), apierrors.IsInvalid(err):
+		return a.found(ctx, owner, intent, err)
+	case err != nil:
+		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, err)}
 	}
-	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(found)}}
+	known := a.memory.get(owner.GetUID(), intent.Key).uid
+	if u.GetUID() != known && hadAnotherMaker(u, owner.GetUID()) {
+		return a.release(ctx, owner, intent, u)
+	}
+	return a.answered(owner, intent, u)
 }
 
-// borrow uses what is there, and makes it where nothing is. Whatever a stranger made is not even touched by a first
-// apply, so the server is asked; the answer is remembered.
-func (a *Applier) borrow(ctx context.Context, owner client.Object, intent Intent) outcome {
-	if a.memory.get(owner.GetUID(), intent.Key).borrowed {
-		return outcome{}
-	}
-	found, err := a.lookUp(ctx, intent)
+// found deals with an object that exists although the cache does not have it: it is new, it lost our label, or it is
+// somebody else's. Refused is how the server answered a first apply, nil if none was sent.
+func (a *Applier) found(ctx context.Context, owner client.Object, intent Intent, refused error) outcome {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(intent.gvk)
+	err := a.reader.Get(ctx, intent.Key.NamespacedName, live)
 	switch {
+	case apierrors.IsNotFound(err) && refused != nil:
+		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, refused)}
 	case apierrors.IsNotFound(err):
 		return a.first(ctx, owner, intent)
 	case err != nil:
 		return outcome{failed: fmt.Errorf("read %s: %w", intent.Key, err)}
-	case madeByOperator(found):
-		return a.send(ctx, owner, intent, found, client.ForceOwnership)
+	case isLeftover(intent, owner, live) || live.GetDeletionTimestamp() != nil:
+		return outcome{wake: leftoverWait}
+	case mayWrite(intent.belongs, owner, live):
+		return a.update(ctx, owner, intent, live)
+	case intent.belongs == belonging.Borrowed:
+		a.memory.set(owner.GetUID(), intent.Key, state{borrowed: a.clock.Now()})
+		return outcome{}
 	}
-	a.memory.borrow(owner.GetUID(), intent.Key)
-	return outcome{live: found}
+	a.memory.set(owner.GetUID(), intent.Key, state{stranger: true})
+	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
 }
 
 // once creates a child and takes it as it is if somebody was faster. It is a plain create, because an apply could lay
@@ -215,47 +236,58 @@ func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) 
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
 	err := a.writer.Create(ctx, u, client.FieldOwner(names.FieldManager))
 	if apierrors.IsAlreadyExists(err) {
-		return outcome{wrote: true}
+		return outcome{}
 	}
 	if err != nil {
-		return outcome{wrote: true, failed: fmt.Errorf("create %s: %w", intent.Key, err)}
+		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, err)}
 	}
 	return a.answered(owner, intent, u)
 }
 
-func (a *Applier) lookUp(ctx context.Context, intent Intent) (*metav1.PartialObjectMetadata, error) {
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(intent.gvk)
-	err := a.reader.Get(ctx, intent.Key.NamespacedName, found)
-	return found, err
-}
-
-// send makes the one request that creates or changes a child. Live is what is known of it, nil for nothing.
-func (a *Applier) send(ctx context.Context, owner client.Object, intent Intent, live client.Object, opts ...client.ApplyOption) outcome {
+// update changes a child that is ours.
+func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
-	if intent.mode.shared() && live != nil {
+	if intent.belongs.IsShared() {
 		joinOwners(u.Object, live)
 	}
-	opts = append(opts, client.FieldOwner(names.FieldManager))
-	err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...)
-	if apierrors.IsInvalid(err) && live != nil && hasEmptyObject(intent.body) {
-		err = a.sendEmptied(ctx, u, opts)
+	err := a.send(ctx, u)
+	if apierrors.IsInvalid(err) && hasEmptyObject(intent.body) {
+		err = a.sendEmptied(ctx, u)
+	}
+	if apierrors.IsInvalid(err) && isBinding(intent) {
+		return a.replace(ctx, owner, intent, live)
 	}
 	if err != nil {
-		return outcome{wrote: true, failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
+		return outcome{failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
 	}
 	return a.answered(owner, intent, u)
+}
+
+// send applies an object and takes over whatever fields of it others have changed.
+func (a *Applier) send(ctx context.Context, u *unstructured.Unstructured) error {
+	return a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(names.FieldManager), client.ForceOwnership)
+}
+
+// isBinding recognises the one kind whose role the API server lets nobody change.
+func isBinding(intent Intent) bool { return intent.Key.GroupKind == bindingKind }
+
+// replace deletes a child that cannot be changed into what is wanted, and makes it anew.
+func (a *Applier) replace(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
+	if out := a.remove(ctx, owner, intent.Key, live); out.failed != nil {
+		return out
+	}
+	return a.create(ctx, owner, intent)
 }
 
 // answered remembers what the server made of a request.
 func (a *Applier) answered(owner client.Object, intent Intent, u *unstructured.Unstructured) outcome {
 	answer, err := a.typed(intent, u)
 	if err != nil {
-		return outcome{wrote: true, failed: err}
+		return outcome{failed: err}
 	}
 	a.recent.Wrote(intent.Key, answer)
 	a.memory.put(owner.GetUID(), intent.Key, intent.Hash, answer)
-	return outcome{live: answer, wrote: true}
+	return outcome{live: answer}
 }
 
 // typed gives the server's answer the type that the caches use. Kinds unknown to the scheme stay unstructured.

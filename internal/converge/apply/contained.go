@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // mergeKeys are the lists that the API server merges by key instead of replacing them whole, with the member that
@@ -162,4 +163,17 @@ func number(v any) (float64, bool) {
 		return f, err == nil
 	}
 	return 0, false
+}
+
+// Contained tells whether every field that is set in want is in live with the same meaning. Both are pointers to structs.
+func Contained(want, live any) (bool, error) {
+	intent, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return false, err
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, err
+	}
+	return contained(dropUnset(intent), fields), nil
 }

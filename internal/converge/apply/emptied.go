@@ -5,23 +5,19 @@ package apply
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // sendEmptied applies an object in which something became an empty object. The server takes away the fields we no longer
 // name and then finds null where {} was sent, which most schemas refuse; giving the whole member up first avoids that.
-func (a *Applier) sendEmptied(ctx context.Context, u *unstructured.Unstructured, opts []client.ApplyOption) error {
-	full := runtime.DeepCopyJSON(u.Object)
+func (a *Applier) sendEmptied(ctx context.Context, u *unstructured.Unstructured) error {
 	without, _ := withoutEmptyObjects(u.Object).(map[string]any)
-	thin := &unstructured.Unstructured{Object: without}
-	if err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(thin), opts...); err != nil {
+	if err := a.send(ctx, &unstructured.Unstructured{Object: without}); err != nil {
 		return err
 	}
-	u.Object = full
-	return a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...)
+	return a.send(ctx, u)
 }
 
 func hasEmptyObject(value any) bool {
@@ -36,11 +32,7 @@ func hasEmptyObject(value any) bool {
 			}
 		}
 	case []any:
-		for _, inner := range v {
-			if hasEmptyObject(inner) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, hasEmptyObject)
 	}
 	return false
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -32,21 +34,24 @@ func (r Result) Err() error {
 	return errors.Join(errs...)
 }
 
-func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || apierrors.ReasonForError(err) == "" && !isNameTaken(err)
+// passing tells whether something failed that will pass by itself.
+func (r Result) passing() bool {
+	return slices.ContainsFunc(r.Failures, func(f Failure) bool { return transient(f.Err) })
 }
 
-func isNameTaken(err error) bool {
-	var taken *NameTakenError
-	return errors.As(err, &taken)
+// transient recognises what passes by itself: conflicts, overload, and requests that never got an answer.
+func transient(err error) bool {
+	if _, unanswered := errors.AsType[*url.Error](err); unanswered {
+		return true
+	}
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // explain is the server's own sentence where there is one: it names the field, which our wrapping does not.
 func explain(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return fmt.Sprintf("the API server refused it: %s", status.Status().Message)
 	}
 	return err.Error()

@@ -4,14 +4,17 @@
 package apply
 
 import (
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
@@ -21,25 +24,27 @@ type verdict int
 
 const (
 	nothing    verdict = iota // the child is as wanted
-	create                    // no child is known: first apply, without force
-	update                    // ours, but different: apply with force
-	goneFirst                 // ours, but on its way out: its deletion wakes us
+	create                    // no child is known
+	update                    // ours, but different
+	goneFirst                 // ours or a predecessor's, but on its way out: its deletion wakes us
 	notOurs                   // the name belongs to somebody else
 	unverified                // same hash, but the fields have to be compared
 )
 
 // judge decides about one intent from metadata alone, which is all it takes in the steady state.
-func judge(intent Intent, owner types.UID, live client.Object, seen state) verdict {
+func judge(intent Intent, owner client.Object, live client.Object, seen state) verdict {
 	switch {
 	case live == nil:
 		return create
-	case intent.mode == Once, intent.mode == Borrowed && !madeByOperator(live):
+	case intent.belongs == belonging.Once, intent.belongs == belonging.Borrowed && !madeByOperator(live):
 		return nothing
-	case !mayWrite(intent.mode, owner, live):
+	case isLeftover(intent, owner, live):
+		return goneFirst
+	case !mayWrite(intent.belongs, owner, live):
 		return notOurs
 	case live.GetDeletionTimestamp() != nil:
 		return goneFirst
-	case live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash, !refersTo(live, owner):
+	case live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash, !refersTo(live, owner.GetUID()):
 		return update
 	case !seen.sameObject(live, intent.Hash):
 		return unverified
@@ -55,13 +60,21 @@ func judge(intent Intent, owner types.UID, live client.Object, seen state) verdi
 	return nothing
 }
 
-// mayWrite tells whether an object is the owner's to change. Nobody's objects are: a child that lost its owner.
-func mayWrite(mode Mode, owner types.UID, live client.Object) bool {
+// mayWrite tells whether an object is the owner's to change: its own, or one that lost its owner and carries our marks.
+// What carries no mark of ours was made by somebody else, whoever controls it.
+func mayWrite(belongs belonging.Belonging, owner, live client.Object) bool {
 	controller := metav1.GetControllerOf(live)
-	if mode.shared() {
-		return controller == nil
+	if controller == nil {
+		return madeByOperator(live)
 	}
-	return controller == nil || controller.UID == owner
+	return !belongs.IsShared() && controller.UID == owner.GetUID()
+}
+
+// isLeftover recognises a child of an owner of the same name that was deleted. Its deletion wakes us.
+func isLeftover(intent Intent, owner, live client.Object) bool {
+	controller := metav1.GetControllerOf(live)
+	return controller != nil && controller.UID != owner.GetUID() && controller.Name == owner.GetName() &&
+		controller.Kind == intent.ownerKind
 }
 
 // refersTo tells whether an object names the owner as one of its owners.
@@ -75,7 +88,8 @@ func verify(intent Intent, live client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Objects from a typed cache do not carry their kind.
+	// Objects from a typed cache do not carry their kind. The map may be the cache's own, so it is copied.
+	fields = maps.Clone(fields)
 	fields["apiVersion"], fields["kind"] = intent.body["apiVersion"], intent.body["kind"]
 	return contained(intent.body, fields), nil
 }
@@ -84,7 +98,7 @@ func metadataContained(intent Intent, live client.Object) bool {
 	want, _ := intent.body["metadata"].(map[string]any)
 	return stringsContained(want["labels"], live.GetLabels()) &&
 		stringsContained(want["annotations"], live.GetAnnotations()) &&
-		(intent.mode.shared() || metav1.GetControllerOf(live) != nil)
+		(intent.belongs.IsShared() || metav1.GetControllerOf(live) != nil)
 }
 
 func stringsContained(want any, got map[string]string) bool {
@@ -103,7 +117,9 @@ type state struct {
 	hash       string
 	version    string
 	generation int64
-	borrowed   bool // somebody else's, used as it is
+
+	stranger bool      // the name is taken by what is not ours, and must not be touched
+	borrowed time.Time // when what somebody else made was last found, to be used as it is
 }
 
 func (s state) sameObject(live client.Object, hash string) bool {
@@ -124,24 +140,20 @@ func (m *memory) get(owner types.UID, k recent.Key) state {
 	return m.byOwner[owner][k]
 }
 
+// put remembers a child all of whose fields are as wanted.
 func (m *memory) put(owner types.UID, k recent.Key, hash string, live client.Object) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.byOwner[owner] == nil {
-		m.byOwner[owner] = map[recent.Key]state{}
-	}
-	m.byOwner[owner][k] = state{
+	m.set(owner, k, state{
 		uid: live.GetUID(), hash: hash, version: live.GetResourceVersion(), generation: live.GetGeneration(),
-	}
+	})
 }
 
-func (m *memory) borrow(owner types.UID, k recent.Key) {
+func (m *memory) set(owner types.UID, k recent.Key, s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byOwner[owner] == nil {
 		m.byOwner[owner] = map[recent.Key]state{}
 	}
-	m.byOwner[owner][k] = state{borrowed: true}
+	m.byOwner[owner][k] = s
 }
 
 func (m *memory) drop(owner types.UID, k recent.Key) {

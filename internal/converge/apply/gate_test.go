@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
@@ -31,11 +32,15 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
+func testOwner() *v1alpha1.DynamoComponentDeployment {
+	return &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: ownerUID}}
+}
+
 func wanted(t *testing.T) (Intent, *appsv1.Deployment) {
 	t.Helper()
-	owner := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: ownerUID}}
+	owner := testOwner()
 	desired := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"a": "b"}}}
-	intent, err := Prepare(testScheme(t), owner, desired, Owned)
+	intent, err := Prepare(testScheme(t), owner, desired, belonging.Owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +71,9 @@ func TestJudgeLooksAtMetadataAndSendsNothingThatIsSoAlready(t *testing.T) {
 		"our label changed":                {change: func(d *appsv1.Deployment) { d.ResourceVersion, d.Labels["a"] = "101", "c" }, want: update},
 		"a label of others changed":        {change: func(d *appsv1.Deployment) { d.ResourceVersion, d.Labels["theirs"] = "101", "y" }, want: nothing},
 		"owner reference lost":             {change: func(d *appsv1.Deployment) { d.ResourceVersion, d.OwnerReferences = "101", nil }, want: update},
-		"controlled by somebody else":      {change: func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "stranger" }, want: notOurs},
+		"a stranger's, without our marks":  {change: func(d *appsv1.Deployment) { d.Labels, d.Annotations, d.OwnerReferences = nil, nil, nil }, want: notOurs},
+		"of an owner that was deleted":     {change: func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "former" }, want: goneFirst},
+		"controlled by somebody else":      {change: func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Name = "stranger", "x" }, want: notOurs},
 		"on its way out":                   {change: func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }, want: goneFirst},
 		"kind without a generation, moved": {change: func(d *appsv1.Deployment) { d.ResourceVersion, d.Generation = "101", 0 }, want: unverified},
 	} {
@@ -80,13 +87,13 @@ func TestJudgeLooksAtMetadataAndSendsNothingThatIsSoAlready(t *testing.T) {
 			if tc.seen != nil {
 				tc.seen(&seen)
 			}
-			if got := judge(intent, ownerUID, live, seen); got != tc.want {
+			if got := judge(intent, testOwner(), live, seen); got != tc.want {
 				t.Errorf("got verdict %d, want %d", got, tc.want)
 			}
 		})
 	}
 	intent, _ := wanted(t)
-	if got := judge(intent, ownerUID, nil, state{}); got != create {
+	if got := judge(intent, testOwner(), nil, state{}); got != create {
 		t.Errorf("no child: got verdict %d, want create", got)
 	}
 }
@@ -105,7 +112,7 @@ func TestVerifyComparesEveryFieldOfTheIntent(t *testing.T) {
 
 func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 	t.Parallel()
-	owner := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: ownerUID}}
+	owner := testOwner()
 	desired := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n"},
 		Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -113,7 +120,7 @@ func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 			Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		}}},
 	}
-	intent, err := Prepare(testScheme(t), owner, desired, Owned)
+	intent, err := Prepare(testScheme(t), owner, desired, belonging.Owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,11 +140,11 @@ func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 func TestPrepareIsDeterministicAndSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	scheme := testScheme(t)
-	owner := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: ownerUID}}
+	owner := testOwner()
 	hash := func(owner client.Object, change func(*corev1.Service)) string {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b", "c": "d"}}}
 		change(s)
-		intent, err := Prepare(scheme, owner, s, Owned)
+		intent, err := Prepare(scheme, owner, s, belonging.Owned)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
@@ -30,29 +31,14 @@ type Intent struct {
 	Key  recent.Key
 	Hash string
 
-	gvk  schema.GroupVersionKind
-	mode Mode
-	body map[string]any
+	gvk       schema.GroupVersionKind
+	ownerKind string
+	belongs   belonging.Belonging
+	body      map[string]any
 }
 
-// Mode says how a child belongs to its owner.
-type Mode int
-
-const (
-	// Owned children have one owner that controls them. Everything it rendered is kept as rendered.
-	Owned Mode = iota
-	// Shared children have any number of owners, none of which controls them. They go with the last.
-	Shared
-	// Borrowed children are Shared unless somebody else made them; then they are used as they are.
-	Borrowed
-	// Once children are created where they are missing and never changed: data outlives opinions about it.
-	Once
-)
-
-func (m Mode) shared() bool { return m == Shared || m == Borrowed }
-
 // Prepare turns a desired object into an intent of owner.
-func Prepare(scheme *runtime.Scheme, owner, desired client.Object, mode Mode) (Intent, error) {
+func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belonging.Belonging) (Intent, error) {
 	gvk, err := apiutil.GVKForObject(desired, scheme)
 	if err != nil {
 		return Intent{}, fmt.Errorf("find the kind of %q: %w", desired.GetName(), err)
@@ -69,9 +55,9 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, mode Mode) (I
 	body["apiVersion"], body["kind"] = gvk.ToAPIVersionAndKind()
 	u := &unstructured.Unstructured{Object: body}
 	u.SetLabels(with(u.GetLabels(), names.LabelApplied, names.OperatorName))
-	if !mode.shared() {
+	if !belongs.IsShared() {
 		// All owners of a shared child must agree on its hash, and their references are what they differ in.
-		setOwners(body, ownerReference(ownerGVK, owner, mode))
+		setOwners(body, ownerReference(ownerGVK, owner, belongs))
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -80,14 +66,14 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, mode Mode) (I
 	sum := sha256.Sum256(encoded)
 	hash := hashVersion + hex.EncodeToString(sum[:])
 	u.SetAnnotations(with(u.GetAnnotations(), names.AnnotationAppliedHash, hash))
-	setOwners(body, ownerReference(ownerGVK, owner, mode))
-	return Intent{Key: recent.KeyOf(gvk.GroupKind(), desired), Hash: hash, gvk: gvk, mode: mode, body: body}, nil
+	setOwners(body, ownerReference(ownerGVK, owner, belongs))
+	return Intent{Key: recent.KeyOf(gvk.GroupKind(), desired), Hash: hash, gvk: gvk, ownerKind: ownerGVK.Kind, belongs: belongs, body: body}, nil
 }
 
-func ownerReference(gvk schema.GroupVersionKind, owner client.Object, mode Mode) map[string]any {
+func ownerReference(gvk schema.GroupVersionKind, owner client.Object, belongs belonging.Belonging) map[string]any {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	ref := map[string]any{"apiVersion": apiVersion, "kind": kind, "name": owner.GetName(), "uid": string(owner.GetUID())}
-	if !mode.shared() {
+	if !belongs.IsShared() {
 		ref["controller"], ref["blockOwnerDeletion"] = true, true
 	}
 	return ref

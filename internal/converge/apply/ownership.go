@@ -37,36 +37,11 @@ func holder(obj client.Object) string {
 	return "no controller that we know of"
 }
 
-// madeByUs recognises a child that lost its owner reference, for example by a deletion that orphaned it.
-func madeByUs(obj client.Object) bool {
-	return obj.GetAnnotations()[names.AnnotationAppliedHash] != ""
-}
-
 // madeByOperator recognises what this operator or the reference made, by the marks both leave.
 func madeByOperator(obj client.Object) bool {
 	labels := obj.GetLabels()
-	return madeByUs(obj) || labels[names.LabelAppManagedBy] == names.OperatorName || labels[names.LabelManagedBy] == names.OperatorName
-}
-
-// builtIn manage fields of children right after their creation, before our cache may have shown the child at all.
-var builtIn = map[string]bool{"kube-controller-manager": true}
-
-// hadAnotherMaker tells from the answer to a first apply that the object existed before and was not ours: somebody else
-// manages fields of it without having made us its controller.
-func hadAnotherMaker(answer client.Object, owner types.UID) bool {
-	foreign := false
-	ours := `k:{"uid":"` + string(owner) + `"}`
-	for _, m := range answer.GetManagedFields() {
-		if m.Manager == names.FieldManager || m.Subresource != "" || builtIn[m.Manager] || m.FieldsV1 == nil {
-			continue
-		}
-		// The key is JSON inside JSON, so its quotes are escaped.
-		if strings.Contains(strings.ReplaceAll(m.FieldsV1.GetRawString(), `\"`, `"`), ours) {
-			return false
-		}
-		foreign = true
-	}
-	return foreign
+	return obj.GetAnnotations()[names.AnnotationAppliedHash] != "" || labels[names.LabelApplied] == names.OperatorName ||
+		labels[names.LabelAppManagedBy] == names.OperatorName || labels[names.LabelManagedBy] == names.OperatorName
 }
 
 // joinOwners adds the owner references that a live object has already, because references that an apply leaves out are
@@ -85,20 +60,38 @@ func joinOwners(body map[string]any, live client.Object) {
 	metadata["ownerReferences"] = append(refs, own...)
 }
 
+// builtIn manage fields of children right after their creation, before our cache may have shown the child at all.
+var builtIn = map[string]bool{"kube-controller-manager": true}
+
+// hadAnotherMaker tells from the answer to a first apply that the object existed before and was not ours: somebody else
+// manages fields of it without having made us its owner.
+func hadAnotherMaker(answer client.Object, owner types.UID) bool {
+	foreign := false
+	ours := `k:{"uid":"` + string(owner) + `"}`
+	for _, m := range answer.GetManagedFields() {
+		if m.Manager == names.FieldManager || m.Subresource != "" || builtIn[m.Manager] || m.FieldsV1 == nil {
+			continue
+		}
+		// The key is JSON inside JSON, so its quotes are escaped.
+		if strings.Contains(strings.ReplaceAll(m.FieldsV1.GetRawString(), `\"`, `"`), ours) {
+			return false
+		}
+		foreign = true
+	}
+	return foreign
+}
+
 // release undoes a first apply that hit a stranger's object. Applying an empty intent gives up every field we own and
-// changes nothing that the stranger set.
-func (a *Applier) release(ctx context.Context, owner client.Object, intent Intent, found client.Object) outcome {
+// changes nothing that the stranger set. It is remembered, so that the object is only looked at from now on.
+func (a *Applier) release(ctx context.Context, owner client.Object, intent Intent, taken client.Object) outcome {
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(intent.gvk)
 	empty.SetName(intent.Key.Name)
 	empty.SetNamespace(intent.Key.Namespace)
-	empty.SetUID(found.GetUID())
-	a.recent.Deleted(intent.Key, found.GetUID())
-	a.memory.drop(owner.GetUID(), intent.Key)
-	err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(empty),
-		client.FieldOwner(names.FieldManager), client.ForceOwnership)
-	if err != nil {
-		return outcome{wrote: true, failed: fmt.Errorf("release %s, which is not ours: %w", intent.Key, err)}
+	empty.SetUID(taken.GetUID())
+	a.memory.set(owner.GetUID(), intent.Key, state{stranger: true})
+	if err := a.send(ctx, empty); err != nil {
+		return outcome{failed: fmt.Errorf("release %s, which is not ours: %w", intent.Key, err)}
 	}
-	return outcome{wrote: true, failed: &NameTakenError{Key: intent.Key, Holder: "no controller that we know of"}}
+	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(empty)}}
 }

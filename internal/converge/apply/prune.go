@@ -15,6 +15,9 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
+// claimKind is never taken away: a claim holds data, and goes with its owner and not with a line of its spec.
+const claimKind = "PersistentVolumeClaim"
+
 // prune takes away what the plan no longer names: children of this owner are deleted, shared ones lose a reference and
 // go with the last. UID and version go along as preconditions, so that a stale cache can never touch an object that was
 // made or changed since.
@@ -22,7 +25,8 @@ func (a *Applier) prune(ctx context.Context, owner client.Object, wanted map[rec
 	for key, cached := range observed {
 		live, wake := a.recent.Newest(key, cached)
 		result.wakeBy(wake)
-		if wanted[key] || live == nil || live.GetDeletionTimestamp() != nil || !refersTo(live, owner.GetUID()) || !madeByOperator(live) {
+		if wanted[key] || live == nil || live.GetDeletionTimestamp() != nil || key.Kind == claimKind ||
+			!refersTo(live, owner.GetUID()) || !madeByOperator(live) {
 			continue
 		}
 		if !metav1.IsControlledBy(live, owner) && len(live.GetOwnerReferences()) > 1 {
@@ -41,10 +45,10 @@ func (a *Applier) remove(ctx context.Context, owner client.Object, key recent.Ke
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	a.memory.drop(owner.GetUID(), key)
 	if client.IgnoreNotFound(err) != nil {
-		return outcome{wrote: true, failed: fmt.Errorf("delete %s: %w", key, err)}
+		return outcome{failed: fmt.Errorf("delete %s: %w", key, err)}
 	}
 	a.recent.Deleted(key, uid)
-	return outcome{wrote: true}
+	return outcome{}
 }
 
 // leave takes this owner's reference off a child that others still need.
@@ -59,8 +63,8 @@ func (a *Applier) leave(ctx context.Context, owner client.Object, key recent.Key
 	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
 	a.memory.drop(owner.GetUID(), key)
 	if err := a.writer.Patch(ctx, after, patch, client.FieldOwner(names.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return outcome{wrote: true, failed: fmt.Errorf("leave %s to its other owners: %w", key, err)}
+		return outcome{failed: fmt.Errorf("leave %s to its other owners: %w", key, err)}
 	}
 	a.recent.Wrote(key, after)
-	return outcome{wrote: true}
+	return outcome{}
 }

@@ -53,6 +53,13 @@ func (m *Memo[V]) Get(obj client.Object, circumstances string, compute func() V)
 	return e.value
 }
 
+// UID returns the UID of the object a value was computed for last, empty for none.
+func (m *Memo[V]) UID(key types.NamespacedName) types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values[key].uid
+}
+
 // Forget drops the value of an object that is gone and returns the UID it had, empty if nothing was known of it.
 func (m *Memo[V]) Forget(key types.NamespacedName) types.UID {
 	m.mu.Lock()

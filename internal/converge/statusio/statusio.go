@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
 const (
@@ -29,8 +30,10 @@ const (
 	// for "Ready", nobody waits for "3 of 8".
 	progressEvery = time.Second
 
-	// afterConflict is how soon a status that met a newer object is computed again.
+	// afterConflict is how soon a status that met a newer object is computed again. It doubles while the cache lags, up
+	// to lastConflict.
 	afterConflict = 50 * time.Millisecond
+	lastConflict  = 5 * time.Second
 )
 
 // Event is one line for the users of an object, sent after the status that justifies it was stored.
@@ -57,13 +60,14 @@ type Writer struct {
 	recent *recent.Store
 	clock  clock.PassiveClock
 
-	mu   sync.Mutex
-	last map[types.UID]time.Time
+	mu        sync.Mutex
+	last      map[types.UID]time.Time
+	conflicts map[types.UID]time.Duration
 }
 
 // NewWriter returns a writer.
 func NewWriter(api client.StatusClient, recorder events.EventRecorder, store *recent.Store, c clock.PassiveClock) *Writer {
-	return &Writer{api: api, events: recorder, recent: store, clock: c, last: map[types.UID]time.Time{}}
+	return &Writer{api: api, events: recorder, recent: store, clock: c, last: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}}
 }
 
 // Newest returns the later of the cached primary object and the one this writer stored last, so that a status is never
@@ -78,6 +82,7 @@ func (w *Writer) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.last, uid)
+	delete(w.conflicts, uid)
 }
 
 // Write stores the change if there is one. A positive duration asks for another pass by then: the change was held back
@@ -89,9 +94,9 @@ func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
 	if wait := w.pace(c); wait > 0 {
 		return wait, nil
 	}
-	if err := w.api.Status().Update(ctx, c.After); err != nil {
+	if err := w.api.Status().Update(ctx, c.After, client.FieldOwner(names.FieldManager)); err != nil {
 		if apierrors.IsConflict(err) {
-			return afterConflict, nil
+			return w.conflicted(c.After.GetUID()), nil
 		}
 		if apierrors.IsNotFound(err) {
 			return 0, nil // deleted meanwhile; nobody is left to read it
@@ -124,6 +129,16 @@ func (w *Writer) written(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last[uid] = w.clock.Now()
+	delete(w.conflicts, uid)
+}
+
+// conflicted returns how long to wait after one more conflict in a row.
+func (w *Writer) conflicted(uid types.UID) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wait := max(afterConflict, w.conflicts[uid])
+	w.conflicts[uid] = min(2*wait, lastConflict)
+	return wait
 }
 
 // Answer tells the work queue how to go on: with back-off after an error, else by the earlier of two wishes.

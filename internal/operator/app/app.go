@@ -20,7 +20,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,9 +99,8 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 		LeaderElectionReleaseOnCancel: true,
 		Controller: ctrlconfig.Controller{
 			// A standby keeps its caches warm, so that a failover costs the lease and nothing more.
-			EnableWarmup: ptr.To(true),
-			// Tests run several operators in one process; names of controllers are then not unique.
-			SkipNameValidation:    ptr.To(true),
+			EnableWarmup:          new(true),
+			SkipNameValidation:    &c.SharedProcess,
 			ReconciliationTimeout: reconcileTimeout,
 		},
 	}
@@ -150,5 +148,5 @@ type writers struct {
 
 func newWriters(mgr manager.Manager) writers {
 	store := recent.NewStore(clock.RealClock{})
-	return writers{store: store, apply: apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store)}
+	return writers{store: store, apply: apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})}
 }

@@ -70,6 +70,7 @@ func kinds() []kind {
 		{
 			name: component.Name, primary: &v1alpha1.DynamoComponentDeployment{}, workers: 16,
 			owned: component.Owned(), optional: component.Optional(),
+			also: map[client.Object]func(manager.Manager) handler.MapFunc{&corev1.Secret{}: componentsOfSecret},
 			reconciler: func(t controllers.Tools, mgr manager.Manager) reconcile.Reconciler {
 				return &component.Reconciler{Tools: t, Surroundings: observe.Surroundings{
 					Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Settings: t.Settings,
@@ -90,14 +91,21 @@ func graphsOfClaim(mgr manager.Manager) handler.MapFunc {
 	}
 }
 
+func componentsOfSecret(mgr manager.Manager) handler.MapFunc {
+	return func(ctx context.Context, secret client.Object) []reconcile.Request {
+		var components v1alpha1.DynamoComponentDeploymentList
+		if err := mgr.GetCache().List(ctx, &components, client.InNamespace(secret.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			mgr.GetLogger().Error(err, "Components were not listed", "secret", secret.GetName())
+			return nil
+		}
+		return component.WaitingForSecrets(components.Items)
+	}
+}
+
 func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) error {
 	shared := newWriters(mgr)
 	settings := c.Settings(os.Getenv)
 	indexed := map[schema.GroupVersionKind]bool{}
-	// Registry secrets are read and never watched for: one that comes or goes must not make anything move.
-	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{}); err != nil {
-		return fmt.Errorf("watch registry secrets: %w", err)
-	}
 	for _, k := range kinds() {
 		children, err := served(mgr, k)
 		if err != nil {
@@ -143,7 +151,8 @@ func indexOnce(ctx context.Context, mgr manager.Manager, child client.Object, in
 	return observe.Index(ctx, mgr.GetFieldIndexer(), child)
 }
 
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// Leader election still records its events in the old group:
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 
 func add(mgr manager.Manager, settings input.Settings, shared writers, k kind, children []client.Object) error {
 	b := builder.ControllerManagedBy(mgr).Named(k.name).

@@ -17,16 +17,18 @@ func specOrMetadataChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 			e.ObjectNew.GetDeletionTimestamp() != nil ||
+			len(e.ObjectOld.GetOwnerReferences()) != len(e.ObjectNew.GetOwnerReferences()) ||
 			!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 	}}
 }
 
-// childChanged lets through deletions and every update that changed more than the version. A child's creation is our
-// own doing, and on a start its owner is looked at anyway.
+// childChanged lets through everything but updates that changed the version alone, and what was there at the start,
+// when all owners are looked at anyway. A creation counts: after a watch that was cut, it may be the first we hear of
+// a child that is long ready.
 func childChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: func(e event.UpdateEvent) bool { return !sameButForVersion(e.ObjectOld, e.ObjectNew) },
 	}
 }

@@ -39,26 +39,29 @@ type Config struct {
 	Render input.Settings
 	Zap    zap.Options
 
+	// SharedProcess is for programs that run several operators at once: names in metrics are then not unique.
+	SharedProcess bool
+
 	// Reserved are flags that are accepted because command lines of the reference carry them, and that nothing of this
 	// release reads yet. The start names those that were set.
 	Reserved []string
 }
 
-// reserved are the flags whose features come with later releases, with the reference's defaults.
-var reserved = map[string]string{
-	"mpi-run-ssh-secret-name":           "",
-	"mpi-run-ssh-secret-namespace":      "",
-	"dgdr-profiling-cluster-role-name":  "",
-	"checkpoint-storage-type":           "pvc",
-	"checkpoint-signal-host-path":       "",
-	"checkpoint-criu-timeout":           "21600",
-	"checkpoint-pvc-name":               "checkpoint-storage",
-	"checkpoint-pvc-base-path":          "/checkpoints",
-	"checkpoint-s3-uri":                 "",
-	"checkpoint-s3-credentials-secret":  "",
-	"checkpoint-oci-uri":                "",
-	"checkpoint-oci-credentials-secret": "",
-	"checkpoint-init-container-image":   "busybox:latest",
+// reserved are the flags whose features come with later releases.
+var reserved = []string{
+	"mpi-run-ssh-secret-name",
+	"mpi-run-ssh-secret-namespace",
+	"dgdr-profiling-cluster-role-name",
+	"checkpoint-storage-type",
+	"checkpoint-signal-host-path",
+	"checkpoint-criu-timeout",
+	"checkpoint-pvc-name",
+	"checkpoint-pvc-base-path",
+	"checkpoint-s3-uri",
+	"checkpoint-s3-credentials-secret",
+	"checkpoint-oci-uri",
+	"checkpoint-oci-credentials-secret",
+	"checkpoint-init-container-image",
 }
 
 // Bind declares every flag on the set and returns the configuration that parsing it fills.
@@ -100,7 +103,7 @@ func bindReserved(flags *flag.FlagSet, c *Config) {
 			return nil
 		}
 	}
-	for name := range reserved {
+	for _, name := range reserved {
 		flags.Func(name, usage, note(name))
 	}
 	flags.Func("grove-termination-delay", usage, func(text string) error {

@@ -57,10 +57,13 @@ type Component struct {
 // World is what rendering has to know about the namespace around a component.
 type World struct {
 	// PullSecrets are the registry credentials found for the component's image.
-	PullSecrets []string
+	PullSecrets []string `json:"pullSecrets,omitempty"`
 	// Account is the ServiceAccount marked for component pods, empty for none.
-	Account string
+	Account string `json:"account,omitempty"`
 }
+
+// IsEmpty tells whether nothing was found.
+func (w World) IsEmpty() bool { return len(w.PullSecrets) == 0 && w.Account == "" }
 
 // FromDeployment views a DynamoComponentDeployment as a component. Path is nil for "spec" of that object itself.
 func FromDeployment(c *v1alpha1.DynamoComponentDeployment, s Settings, path *field.Path) Component {
@@ -70,10 +73,19 @@ func FromDeployment(c *v1alpha1.DynamoComponentDeployment, s Settings, path *fie
 	labels := maps.Clone(c.Labels)
 	delete(labels, names.LabelApplied)
 	return Component{
-		Name: c.Name, Namespace: c.Namespace, Graph: c.GetParentGraphDeploymentName(),
+		Name: c.Name, Namespace: c.Namespace, Graph: graphOf(c),
 		Framework: c.Spec.BackendFramework, Spec: &c.Spec.DynamoComponentDeploymentSharedSpec,
 		Labels: labels, Path: path, Settings: s,
 	}
+}
+
+// graphOf is the name of the graph a component was made for. One that lost its owner reference keeps the label, and its
+// pods must not change for it.
+func graphOf(c *v1alpha1.DynamoComponentDeployment) string {
+	if graph := c.GetParentGraphDeploymentName(); graph != "" {
+		return graph
+	}
+	return c.Spec.Labels[names.LabelGraph]
 }
 
 // DynamoNamespace is the name space in which the component's processes find each other.
@@ -88,9 +100,10 @@ func (c Component) DynamoNamespace() string {
 	return v1alpha1.ComputeDynamoNamespace(c.Spec.GlobalDynamoNamespace, c.Namespace, graph)
 }
 
-// Discovery is the discovery back end of the component: its own annotation if there is one, else the operator's setting.
+// Discovery is the discovery back end of the component: its own annotation if that says something, else the operator's
+// setting.
 func (c Component) Discovery() string {
-	if own, ok := c.Spec.Annotations[names.AnnotationDiscoveryBackend]; ok {
+	if own := c.Spec.Annotations[names.AnnotationDiscoveryBackend]; own != "" {
 		return own
 	}
 	return c.Settings.DiscoveryBackend

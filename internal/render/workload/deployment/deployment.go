@@ -5,6 +5,7 @@
 package deployment
 
 import (
+	"encoding/json"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,9 +36,17 @@ func Render(c input.Component) ([]*appsv1.Deployment, field.ErrorList) {
 
 func render(c input.Component, o pod.Options, replicas *int32) (*appsv1.Deployment, field.ErrorList) {
 	template, errs := pod.Template(c, o)
+	annotations := c.ObjectAnnotations()
+	if !c.World.IsEmpty() {
+		found, err := json.Marshal(c.World)
+		if err != nil {
+			errs = append(errs, field.InternalError(c.Path, err))
+		}
+		annotations[names.AnnotationSurroundings] = string(found)
+	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: o.Workload, Namespace: c.Namespace, Labels: c.ObjectLabels(), Annotations: c.ObjectAnnotations(),
+			Name: o.Workload, Namespace: c.Namespace, Labels: c.ObjectLabels(), Annotations: annotations,
 		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: replicas,

@@ -1,0 +1,174 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package offline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+)
+
+const graph = `
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: chat}
+spec:
+  services:
+    Frontend:
+      componentType: frontend
+      extraPodSpec: {mainContainer: {image: registry.example.com/dynamo:1}}
+`
+
+// The wording of problems is shown by the golden cases. Here is what a file may look like, and where objects end up.
+func TestFilesAreReadWhateverTheirShape(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		content, namespace string
+		want               []string
+	}{
+		"one document":              {content: graph, want: []string{"default/chat"}},
+		"a namespace from outside":  {content: graph, namespace: "team-a", want: []string{"team-a/chat"}},
+		"empty":                     {content: ""},
+		"only separators, comments": {content: "---\n# nothing\n---\n---\n"},
+		"two documents":             {content: graph + "---" + strings.ReplaceAll(graph, "chat", "shop"), want: []string{"default/chat", "default/shop"}},
+		"JSON":                      {content: `{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": {"name": "m", "namespace": "n"}}`, want: []string{"n/m"}},
+		"no newline at the end":     {content: strings.TrimSpace(graph), want: []string{"default/chat"}},
+		"a List": {
+			content: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: nvidia.com/v1alpha1\n  kind: DynamoModel\n  metadata: {name: m}\n",
+			want:    []string{"default/m"},
+		},
+		"a list of our own kind, as kubectl get prints it": {
+			content: "apiVersion: nvidia.com/v1alpha1\nkind: DynamoModelList\nmetadata: {}\nitems:\n- apiVersion: nvidia.com/v1alpha1\n  kind: DynamoModel\n  metadata: {name: m, uid: x}\n  status: {readyEndpoints: 1, totalEndpoints: 1}\n",
+			want:    []string{"default/m"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			documents, problems := Read(File{Name: "f", Content: []byte(tc.content), Namespace: tc.namespace})
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			var got []string
+			for _, d := range documents {
+				got = append(got, d.Object.GetNamespace()+"/"+d.Object.GetName())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeReadIsNamed(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"kind: DynamoGraphDeployment":                        `f: DynamoGraphDeployment: apiVersion: Unsupported value: "": supported values: "nvidia.com/v1alpha1"`,
+		"apiVersion: nvidia.com/v1alpha1":                    `f: kind: Unsupported value: "": supported values: "DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoModel"`,
+		"a: [":                                               `f: yaml: line 1: did not find expected node content`,
+		"apiVersion: v1\nkind: List\nitems: [text]":          `f: items[0]: Invalid value: "text": must be an object`,
+		graph + "---oops\n":                                  `f: invalid Yaml document separator: oops`,
+		strings.ReplaceAll(graph, "Frontend", `"a.b"`) + "x": `f: yaml: line 11: could not find expected ':'`,
+		strings.ReplaceAll(graph, "{name: chat}", "{name: chat, namespace: team-b}"): `f: DynamoGraphDeployment chat: metadata.namespace: Invalid value: "team-b": differs from --namespace team-a`,
+		strings.ReplaceAll(graph, "frontend", "frontend\n      replicas: 1.5"):       `f: DynamoGraphDeployment chat: spec.services[Frontend].replicas: Invalid value: 1.5: must be a whole number, not a number`,
+	} {
+		_, problems := Read(File{Name: "f", Content: []byte(content), Namespace: "team-a"})
+		if len(problems) != 1 || problems[0].Error() != want {
+			t.Errorf("%q:\n got %v\nwant %s", content, problems, want)
+		}
+	}
+}
+
+func TestOneProblemAnywhereLeavesNoObjects(t *testing.T) {
+	t.Parallel()
+	broken := strings.ReplaceAll(strings.ReplaceAll(graph, "chat", "shop"), "image:", "imagePullPolicy:")
+	documents, problems := Read(File{Name: "f", Content: []byte(graph + "---" + broken)})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	objects, problems := Objects(documents, DefaultOperator())
+	if len(objects) > 0 || len(problems) != 1 {
+		t.Errorf("got %d objects, problems %v", len(objects), problems)
+	}
+}
+
+func TestGraphsThatGroveWouldRunAreRefused(t *testing.T) {
+	t.Parallel()
+	operator := DefaultOperator()
+	operator.Grove = true
+	for metadata, refused := range map[string]bool{
+		"{name: chat}": true,
+		`{name: chat, annotations: {nvidia.com/enable-grove: "False"}}`: false,
+		`{name: chat, annotations: {nvidia.com/enable-grove: ""}}`:      true,
+	} {
+		documents, problems := Read(File{Name: "f", Content: []byte(strings.ReplaceAll(graph, "{name: chat}", metadata))})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if _, problems = Objects(documents, operator); (len(problems) > 0) != refused {
+			t.Errorf("%s: %v", metadata, problems)
+		}
+	}
+}
+
+func TestAConfigurationIsLaidOverTheDefaultsOfTheFlags(t *testing.T) {
+	t.Parallel()
+	const header = "apiVersion: config.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n"
+	defaults := input.Settings{DiscoveryBackend: names.DiscoveryKubernetes, ClusterWide: true, DebuggerImage: "python:3.12-slim"}
+	for name, tc := range map[string]struct {
+		content string
+		want    Operator
+	}{
+		"empty": {content: header, want: Operator{Settings: defaults}},
+		"full": {
+			content: header + "natsAddress: a\netcdAddress: b\nmodelExpressURL: c\nprometheusEndpoint: d\ndiscoveryBackend: etcd\n" +
+				"ingress: {className: e, tlsSecretName: f, hostSuffix: g}\nistioVirtualServiceGateway: h\n" +
+				"plannerClusterRoleName: i\neppClusterRoleName: j\nrestrictedNamespace: k\n",
+			want: Operator{Namespace: "k", Settings: input.Settings{
+				NATSAddress: "a", EtcdAddress: "b", ModelExpressURL: "c", PrometheusEndpoint: "d", DiscoveryBackend: "etcd",
+				IngressClass: "e", IngressTLSSecret: "f", IngressHostSuffix: "g", IstioGateway: "h",
+				PlannerClusterRole: "i", EPPClusterRole: "j", DebuggerImage: "python:3.12-slim",
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, problems := Configured("operator.yaml", []byte(tc.content))
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	defaults.PlannerClusterRole, defaults.EPPClusterRole = "dynamo-operator-planner", "dynamo-operator-epp"
+	if diff := cmp.Diff(Operator{Settings: defaults}, DefaultOperator()); diff != "" {
+		t.Errorf("without a configuration (-want +got):\n%s", diff)
+	}
+}
+
+func TestAConfigurationThatIsWrongIsRefusedWithThePath(t *testing.T) {
+	t.Parallel()
+	const header = "apiVersion: config.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n"
+	for content, want := range map[string]string{
+		"":                                      `o: kind: Unsupported value: null: supported values: "OperatorConfiguration"`,
+		"- a":                                   `o: a document has to be a mapping with apiVersion and kind, not a list`,
+		"kind: OperatorConfiguration":           `o: apiVersion: Unsupported value: null: supported values: "config.nvidia.com/v1alpha1"`,
+		header + "natsAddr: a":                  `o: natsAddr: Forbidden: there is no such field`,
+		header + "ingress: {class: a}":          `o: ingress.class: Forbidden: there is no such field`,
+		header + "natsAddress: 1":               `o: natsAddress: Invalid value: 1: must be a text, not a whole number; put it in quotes`,
+		header + "discoveryBackend: consul":     `o: discoveryBackend: Unsupported value: "consul": supported values: "kubernetes", "etcd"`,
+		header + `modelExpressURL: "::"`:        `o: modelExpressURL: Invalid value: "::": must be a URL`,
+		header + `natsAddress: a` + "\nkind: b": `o: yaml: unmarshal errors: line 4: key "kind" already set in map`,
+	} {
+		_, problems := Configured("o", []byte(content))
+		if len(problems) != 1 || problems[0].Error() != want {
+			t.Errorf("%q:\n got %v\nwant %s", content, problems, want)
+		}
+	}
+}
