@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -12,6 +13,11 @@ import (
 // shared checks what services of a graph and stand-alone components have in common.
 func shared(s *v1alpha1.DynamoComponentDeploymentSharedSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	for name, value := range map[string]string{"componentType": s.ComponentType, "subComponentType": s.SubComponentType} {
+		for _, problem := range validation.IsValidLabelValue(value) {
+			errs = append(errs, field.Invalid(at.Child(name), value, "is used as a label value: "+problem))
+		}
+	}
 	if s.Replicas != nil && *s.Replicas < 0 {
 		errs = append(errs, field.Invalid(at.Child("replicas"), *s.Replicas, "must not be negative"))
 	}

@@ -39,6 +39,12 @@ func Graph(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
 func Component(c *v1alpha1.DynamoComponentDeployment) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := shared(&c.Spec.DynamoComponentDeploymentSharedSpec, path)
+	for _, problem := range validation.IsDNS1123Label(c.Name) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), c.Name, "a component's name is that of its Service: "+problem))
+	}
+	if c.Spec.ComponentType == v1alpha1.ComponentTypeEPP && c.GetParentGraphDeploymentName() == "" {
+		errs = append(errs, field.Forbidden(path.Child("componentType"), "an endpoint picker picks for the frontends of a graph and cannot stand alone"))
+	}
 	return append(errs, unsupportedShared(&c.Spec.DynamoComponentDeploymentSharedSpec, path)...)
 }
 
@@ -52,14 +58,15 @@ func graphNames(g *v1alpha1.DynamoGraphDeployment, services *field.Path) field.E
 		for _, problem := range validation.IsValidLabelValue(name) {
 			errs = append(errs, field.Invalid(at, name, "is used as a label value: "+problem))
 		}
-		child := names.Component(g.Name, name)
-		for _, problem := range validation.IsDNS1123Label(child) {
-			errs = append(errs, field.Invalid(at, child, "graph and service name together name a Service: "+problem))
+		for _, child := range children(g, name) {
+			for _, problem := range validation.IsDNS1123Label(child) {
+				errs = append(errs, field.Invalid(at, child, "graph and service name together name a Service: "+problem))
+			}
+			if other, taken := owner[child]; taken {
+				errs = append(errs, field.Invalid(at, name, fmt.Sprintf("it and service %q would both have a Service called %q", other, child)))
+			}
+			owner[child] = name
 		}
-		if other, taken := owner[child]; taken {
-			errs = append(errs, field.Invalid(at, name, fmt.Sprintf("differs from service %q only in case, both would be called %q", other, child)))
-		}
-		owner[child] = name
 	}
 	dynamoNamespace := v1alpha1.ComputeDynamoNamespace(false, g.Namespace, g.Name)
 	for _, problem := range validation.IsValidLabelValue(dynamoNamespace) {
@@ -67,6 +74,15 @@ func graphNames(g *v1alpha1.DynamoGraphDeployment, services *field.Path) field.E
 			"namespace and graph name together are used as a label value: "+problem))
 	}
 	return errs
+}
+
+// children are the names of a service's Services, each of which it must have to itself.
+func children(g *v1alpha1.DynamoGraphDeployment, service string) []string {
+	name := names.Component(g.Name, service)
+	if s := g.Spec.Services[service]; s == nil || s.Annotations[names.AnnotationStealingTrafficDebug] != names.True {
+		return []string{name}
+	}
+	return []string{name, names.ProductionService(name), names.DebugWorkload(name)}
 }
 
 // claims checks the volume claims of a graph.

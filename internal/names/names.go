@@ -132,6 +132,17 @@ func Component(graph, service string) string {
 // DiscoveryAccount names the ServiceAccount under which a graph's pods find each other.
 func DiscoveryAccount(graph string) string { return graph + "-k8s-service-discovery" }
 
+// LabelValue makes a name fit a label: one that is too long keeps a readable beginning and ends in a hash of the whole.
+func LabelValue(name string) string {
+	const longest = 63
+	if len(name) <= longest {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	end := "-" + hex.EncodeToString(sum[:])[:8]
+	return strings.TrimRight(name[:longest-len(end)], "-_.") + end
+}
+
 // DiscoveryRole names the Role of DiscoveryAccount.
 func DiscoveryRole(graph string) string { return DiscoveryAccount(graph) + "-role" }
 

@@ -3,7 +3,10 @@
 
 package names
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestNamesMatchTheWireContract(t *testing.T) {
 	t.Parallel()
@@ -16,6 +19,8 @@ func TestNamesMatchTheWireContract(t *testing.T) {
 		{ModelHash("acme/tiny-1b"), "cca03965"},
 		{ModelHash("meta-llama/Llama-3.1-70B-Instruct"), "376674eb"},
 		{ModelService("acme/tiny-1b"), "dynamo-model-cca03965"},
+		{LabelValue(strings.Repeat("a", 63)), strings.Repeat("a", 63)},
+		{LabelValue(strings.Repeat("a", 64)), strings.Repeat("a", 54) + "-ffe054fe"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("got %q, want %q", tc.got, tc.want)

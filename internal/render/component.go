@@ -8,6 +8,7 @@ package render
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
@@ -30,10 +31,15 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 		stages.add(as(belonging.Owned, accounts...))
 		main = as(belonging.Owned, bindings...)
 	}
+	if c.Graph == "" && c.Is(v1alpha1.ComponentTypePlanner) && c.Settings.ClusterWide && c.Settings.PlannerClusterRole != "" {
+		account, binding := access.Account(c.Namespace, names.PlannerAccount, c.Settings.PlannerClusterRole)
+		stages.add([]Object{{Object: account, Belonging: belonging.Borrowed}})
+		main = append(main, Object{Object: binding, Belonging: belonging.Borrowed})
+	}
 	for _, d := range deployments {
 		main = append(main, Object{Object: d})
 	}
-	for _, s := range network.Services(c, deployments[0].Spec.Template.Spec) {
+	for _, s := range network.Services(c, deployments[0].Spec.Template) {
 		main = append(main, Object{Object: s})
 	}
 	if model := c.ModelName(); model != "" {

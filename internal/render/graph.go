@@ -27,7 +27,7 @@ import (
 func Graph(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (Stages, field.ErrorList) {
 	accounts, rest, errs := graphAccess(g, s)
 	for _, claim := range g.Spec.PVCs {
-		if claim.Create != nil && *claim.Create {
+		if claim.Name != nil && claim.Create != nil && *claim.Create {
 			rest = append(rest, Object{Object: storage.Claim(g.Namespace, claim), Belonging: belonging.Once})
 		}
 	}

@@ -159,7 +159,7 @@ func TestGeneratedDeploymentIsAWholeObject(t *testing.T) {
 	crd := installed(t, "dynamographdeploymentrequests")
 	generated := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["generatedDeployment"]
 	want := apiextensionsv1.JSONSchemaProps{
-		Type: "object", XEmbeddedResource: true, XPreserveUnknownFields: pointer(true), Description: generated.Description,
+		Type: "object", XEmbeddedResource: true, XPreserveUnknownFields: new(true), Description: generated.Description,
 	}
 	if diff := cmp.Diff(want, generated); diff != "" {
 		t.Errorf("schema (-want +got):\n%s", diff)

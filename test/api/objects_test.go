@@ -125,8 +125,6 @@ func TestStatusIsWrittenOnlyThroughItsSubresource(t *testing.T) {
 	}
 }
 
-func pointer[T any](value T) *T { return &value }
-
 // filled returns an object of every kind that has a status, with each member of that status set.
 func filled(namespace string) map[string]client.Object {
 	moment := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -136,7 +134,7 @@ func filled(namespace string) map[string]client.Object {
 	}}
 	replicas := v1alpha1.ServiceReplicaStatus{
 		ComponentKind: v1alpha1.ComponentKindDeployment, ComponentName: "n", Replicas: 2, UpdatedReplicas: 1,
-		ReadyReplicas: pointer(int32(0)), AvailableReplicas: pointer(int32(1)),
+		ReadyReplicas: new(int32(0)), AvailableReplicas: new(int32(1)),
 	}
 	return map[string]client.Object{
 		"DynamoModel": &v1alpha1.DynamoModel{ObjectMeta: meta, Status: v1alpha1.DynamoModelStatus{
@@ -249,7 +247,7 @@ func TestTypedWriteOfAMinimalGraphIsAccepted(t *testing.T) {
 	graph := &v1alpha1.DynamoGraphDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: harness.Namespace(t), Name: "minimal"},
 		Spec: v1alpha1.DynamoGraphDeploymentSpec{
-			PVCs: []v1alpha1.PVC{{Name: pointer("models")}},
+			PVCs: []v1alpha1.PVC{{Name: new("models")}},
 			Services: map[string]*v1alpha1.DynamoComponentDeploymentSharedSpec{"Web": {
 				Multinode:    &v1alpha1.MultinodeSpec{},
 				SharedMemory: &v1alpha1.SharedMemorySpec{Disabled: true},

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
@@ -88,7 +87,7 @@ func (g Generator) Service(componentType string) *v1alpha1.DynamoComponentDeploy
 }
 
 func (g Generator) replicas(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
-	s.Replicas = ptr.To(g.Int32N(4))
+	s.Replicas = new(g.Int32N(4))
 }
 
 func (g Generator) metadata(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
@@ -115,7 +114,7 @@ func (g Generator) resources(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 func (g Generator) environment(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 	s.Envs = g.envs()
 	s.ExtraPodSpec.MainContainer.Env = g.envs()
-	s.EnvFromSecret = ptr.To("credentials")
+	s.EnvFromSecret = new("credentials")
 }
 
 func (g Generator) envs() []corev1.EnvVar {
@@ -133,7 +132,7 @@ func (g Generator) storage(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 
 func (g Generator) network(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 	s.Ingress = &v1alpha1.IngressSpec{
-		Enabled: g.one(2), Host: "chat", HostPrefix: ptr.To("p-"), IngressControllerClassName: ptr.To("nginx"),
+		Enabled: g.one(2), Host: "chat", HostPrefix: new("p-"), IngressControllerClassName: new("nginx"),
 		Labels: map[string]string{"in": "gress"}, TLS: &v1alpha1.IngressTLSSpec{SecretName: "tls"},
 	}
 	s.ModelRef = &v1alpha1.ModelReference{Name: g.pick("acme/tiny-1b", "acme/big-70b")}
@@ -142,9 +141,11 @@ func (g Generator) network(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 func (g Generator) pod(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 	s.ExtraPodSpec.PodSpec = &corev1.PodSpec{
 		NodeSelector: map[string]string{"gpu": "yes"}, Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
-		Containers:                    []corev1.Container{{Name: "sidecar", Image: Image, Ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}}}},
+		Containers: []corev1.Container{{
+			Name: "sidecar", Image: Image, Ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}},
+		}},
 		Volumes:                       []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
-		TerminationGracePeriodSeconds: ptr.To(g.Int64N(3)),
+		TerminationGracePeriodSeconds: new(g.Int64N(3)),
 		ImagePullSecrets:              []corev1.LocalObjectReference{{Name: "mine"}},
 	}
 }

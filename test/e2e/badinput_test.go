@@ -19,66 +19,70 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
+type badGraph struct {
+	change func(*v1alpha1.DynamoGraphDeployment)
+	want   string // the field that is named
+}
+
+// badGraphs are changes that make a good graph one that cannot be rendered.
+var badGraphs = map[string]badGraph{
+	"no image": {
+		func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].ExtraPodSpec = nil },
+		"spec.services[Decode].extraPodSpec.mainContainer.image",
+	},
+	"unparsable quantity": {
+		func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Services["Decode"].Resources = &v1alpha1.Resources{Limits: &v1alpha1.ResourceItem{CPU: "many"}}
+		},
+		"spec.services[Decode].resources.limits.cpu",
+	},
+	"mount without a place": {
+		func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Services["Decode"].VolumeMounts = []v1alpha1.VolumeMount{{Name: "cache"}}
+		},
+		"spec.services[Decode].volumeMounts[0].mountPoint",
+	},
+	"conflicting back ends": {
+		func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.BackendFramework = v1alpha1.BackendFrameworkSGLang },
+		"backend framework mismatch",
+	},
+	"name too long": {
+		func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Services[strings.Repeat("x", 60)] = g.Spec.Services["Decode"]
+		},
+		"spec.services[" + strings.Repeat("x", 60) + "]",
+	},
+	"names that differ in case only": {
+		func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["decode"] = g.Spec.Services["Decode"] },
+		`it and service "Decode" would both have a Service`,
+	},
+	"bad deployment config": {
+		func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Envs = []corev1.EnvVar{{Name: v1alpha1.DeploymentConfigEnv, Value: "{"}}
+		},
+		"DYN_DEPLOYMENT_CONFIG",
+	},
+	"several nodes, which come later": {
+		func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Services["Decode"].Multinode = &v1alpha1.MultinodeSpec{NodeCount: 2}
+		},
+		"spec.services[Decode].multinode: Forbidden: not supported by this release yet",
+	},
+	"an endpoint picker without a configuration": {
+		func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Services["Epp"] = &v1alpha1.DynamoComponentDeploymentSharedSpec{ComponentType: v1alpha1.ComponentTypeEPP}
+		},
+		"spec.services[Epp].eppConfig",
+	},
+	"no service at all": {
+		func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services = nil },
+		"spec.services: Required",
+	},
+}
+
 func TestAGraphThatCannotBeRenderedSaysWhyAndMakesNothing(t *testing.T) {
 	t.Parallel()
-	type service = v1alpha1.DynamoComponentDeploymentSharedSpec
-	for name, tc := range map[string]struct {
-		change func(*v1alpha1.DynamoGraphDeployment)
-		want   string // the field that is named
-	}{
-		"no image": {
-			func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].ExtraPodSpec = nil },
-			"spec.services[Decode].extraPodSpec.mainContainer.image",
-		},
-		"unparsable quantity": {
-			func(g *v1alpha1.DynamoGraphDeployment) {
-				g.Spec.Services["Decode"].Resources = &v1alpha1.Resources{Limits: &v1alpha1.ResourceItem{CPU: "many"}}
-			},
-			"spec.services[Decode].resources.limits.cpu",
-		},
-		"mount without a place": {
-			func(g *v1alpha1.DynamoGraphDeployment) {
-				g.Spec.Services["Decode"].VolumeMounts = []v1alpha1.VolumeMount{{Name: "cache"}}
-			},
-			"spec.services[Decode].volumeMounts[0].mountPoint",
-		},
-		"conflicting back ends": {
-			func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.BackendFramework = v1alpha1.BackendFrameworkSGLang },
-			"backend framework mismatch",
-		},
-		"name too long": {
-			func(g *v1alpha1.DynamoGraphDeployment) {
-				g.Spec.Services[strings.Repeat("x", 60)] = g.Spec.Services["Decode"]
-			},
-			"spec.services[" + strings.Repeat("x", 60) + "]",
-		},
-		"names that differ in case only": {
-			func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["decode"] = g.Spec.Services["Decode"] },
-			"only in case",
-		},
-		"bad deployment config": {
-			func(g *v1alpha1.DynamoGraphDeployment) {
-				g.Spec.Envs = []corev1.EnvVar{{Name: v1alpha1.DeploymentConfigEnv, Value: "{"}}
-			},
-			"DYN_DEPLOYMENT_CONFIG",
-		},
-		"several nodes, which come later": {
-			func(g *v1alpha1.DynamoGraphDeployment) {
-				g.Spec.Services["Decode"].Multinode = &v1alpha1.MultinodeSpec{NodeCount: 2}
-			},
-			"spec.services[Decode].multinode: Forbidden: not supported by this release yet",
-		},
-		"an endpoint picker without a configuration": {
-			func(g *v1alpha1.DynamoGraphDeployment) {
-				g.Spec.Services["Epp"] = &service{ComponentType: v1alpha1.ComponentTypeEPP}
-			},
-			"spec.services[Epp].eppConfig",
-		},
-		"no service at all": {
-			func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services = nil },
-			"spec.services: Required",
-		},
-	} {
+	for name, tc := range badGraphs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := harness.Namespace(t)

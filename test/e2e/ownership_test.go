@@ -26,7 +26,7 @@ import (
 func TestAnObjectThatBelongsToOthersIsReportedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	controller := []metav1.OwnerReference{{
-		APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: types.UID("11111111-2222-3333-4444-555555555555"), Controller: ptr(true),
+		APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: types.UID("11111111-2222-3333-4444-555555555555"), Controller: new(true),
 	}}
 	frontend := func(ns string, change func(*corev1.Service)) *corev1.Service {
 		s := &corev1.Service{
@@ -65,7 +65,7 @@ func TestAnObjectThatBelongsToOthersIsReportedAndLeftAlone(t *testing.T) {
 			}
 			// From now on it is only looked at, however often the graph is.
 			for i := range 2 {
-				change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Frontend"].Replicas = ptr(int32(i)) })
+				change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Frontend"].Replicas = new(int32(i)) })
 				awaitMessage(t, ns, "chat", "Service chat-frontend exists already")
 			}
 			var later corev1.Service
@@ -234,5 +234,3 @@ func edit(t *testing.T, ns, patch string) {
 		t.Fatalf("edit Deployment: %v", err)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -160,7 +160,7 @@ func TestRegistrySecretsAreFoundAndNeverMoveHealthyPods(t *testing.T) {
 	}
 
 	// Scaling changes no pod either.
-	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Replicas = ptr[int32](2) })
+	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Replicas = new(int32(2)) })
 	harness.AwaitReady(t, ns, "chat")
 	if got := pullSecrets(t, ns); !slices.Equal(got, []string{"a-secret"}) {
 		t.Errorf("pull secrets after scaling %v, want them unchanged", got)

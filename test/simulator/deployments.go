@@ -67,10 +67,13 @@ func markReady(ctx context.Context, api client.Client, d *appsv1.Deployment) err
 	}
 	d.Status = status
 	err := api.Status().Update(ctx, d)
-	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // after a conflict the newer version is already on its way through the watch
+	if apierrors.IsConflict(err) {
+		err = nil // the newer version is already on its way through the watch
 	}
-	return fmt.Errorf("report Deployment %s as ready: %w", d.Name, err)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("report Deployment %s as ready: %w", d.Name, err)
+	}
+	return nil
 }
 
 func ignoreEnd(ctx context.Context, err error) error {

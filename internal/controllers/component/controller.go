@@ -155,7 +155,9 @@ func WaitingForSecrets(components []v1alpha1.DynamoComponentDeployment) []reconc
 }
 
 // store writes a status and the events that go with it.
-func (r *Reconciler) store(ctx context.Context, c *v1alpha1.DynamoComponentDeployment, next v1alpha1.DynamoComponentDeploymentStatus) (reconcile.Result, error) {
+func (r *Reconciler) store(
+	ctx context.Context, c *v1alpha1.DynamoComponentDeployment, next v1alpha1.DynamoComponentDeploymentStatus,
+) (reconcile.Result, error) {
 	after := c.DeepCopy()
 	after.Status = next
 	held, err := r.Status.Write(ctx, statusio.Change{

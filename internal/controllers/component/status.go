@@ -24,7 +24,9 @@ import (
 var deploymentKind = schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
 
 // Refused is the status of a component whose spec cannot be rendered. What runs, runs on, and is still counted.
-func Refused(c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, observed apply.Children, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
+func Refused(
+	c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, observed apply.Children, now metav1.Time,
+) v1alpha1.DynamoComponentDeploymentStatus {
 	next := counted(c, observed)
 	message := problems.ToAggregate().Error()
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)

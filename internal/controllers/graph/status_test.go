@@ -35,7 +35,7 @@ func reported(name string, generation, observed int64, available metav1.Conditio
 				Type: v1alpha1.ConditionAvailable, Status: available, Message: "Deployment " + name + ": 0 of 1 replicas are available", ObservedGeneration: observed,
 			}},
 			Service: &v1alpha1.ServiceReplicaStatus{
-				ComponentKind: v1alpha1.ComponentKindDeployment, ComponentName: name, AvailableReplicas: ptr.To(replicas),
+				ComponentKind: v1alpha1.ComponentKindDeployment, ComponentName: name, AvailableReplicas: &replicas,
 			},
 		},
 	}

@@ -52,6 +52,7 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belon
 		return Intent{}, fmt.Errorf("convert %s %q: %w", gvk.Kind, desired.GetName(), err)
 	}
 	body = dropUnset(body)
+	delete(body, "status") // never ours to apply, and some kinds encode one always
 	body["apiVersion"], body["kind"] = gvk.ToAPIVersionAndKind()
 	u := &unstructured.Unstructured{Object: body}
 	u.SetLabels(with(u.GetLabels(), names.LabelApplied, names.OperatorName))

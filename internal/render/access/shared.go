@@ -25,6 +25,6 @@ func accessMeta(namespace, name, account string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{
 		names.LabelAppManagedBy: names.OperatorName,
 		names.LabelAppComponent: names.RBAC,
-		names.LabelAppName:      account,
+		names.LabelAppName:      names.LabelValue(account),
 	}}
 }

@@ -102,5 +102,7 @@ func VirtualService(c input.Component) *unstructured.Unstructured {
 	v.SetGroupVersionKind(VirtualServiceKind)
 	v.SetName(c.Name)
 	v.SetNamespace(c.Namespace)
+	v.SetLabels(spec.Labels)
+	v.SetAnnotations(spec.Annotations)
 	return v
 }

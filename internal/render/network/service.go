@@ -5,12 +5,12 @@
 package network
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
@@ -19,8 +19,8 @@ import (
 
 // Services renders the component's own Service and, while it is being debugged, one for each half of its pods. They
 // select by graph and component: by type alone, two workers of one graph would answer for each other.
-func Services(c input.Component, pod corev1.PodSpec) []*corev1.Service {
-	everyPod := selector(c)
+func Services(c input.Component, pods corev1.PodTemplateSpec) []*corev1.Service {
+	everyPod, pod := selector(c, pods.Labels), pods.Spec
 	if !c.Switched(names.AnnotationStealingTrafficDebug) {
 		return []*corev1.Service{service(c, pod, c.Name, everyPod)}
 	}
@@ -57,12 +57,17 @@ func serviceLabels(c input.Component) map[string]string {
 	return labels
 }
 
-// selector finds the component's pods and no others.
-func selector(c input.Component) map[string]string {
+// selector finds the component's pods and no others, by the values that their labels have in the end: users may set them.
+func selector(c input.Component, pods map[string]string) map[string]string {
+	keys := []string{names.LabelGraph, names.LabelComponent}
 	if c.Graph == "" {
-		return map[string]string{names.LabelDynamoNamespace: c.DynamoNamespace(), names.LabelComponent: c.Service()}
+		keys[0] = names.LabelDynamoNamespace
 	}
-	return map[string]string{names.LabelGraph: c.Graph, names.LabelComponent: c.Service()}
+	want := map[string]string{}
+	for _, key := range keys {
+		want[key] = pods[key]
+	}
+	return want
 }
 
 func port(c input.Component, pod corev1.PodSpec) corev1.ServicePort {
@@ -71,7 +76,7 @@ func port(c input.Component, pod corev1.PodSpec) corev1.ServicePort {
 		return tcp(names.PortHTTP, names.PortHTTPNumber, intstr.FromString(names.PortHTTP))
 	case v1alpha1.ComponentTypeEPP:
 		p := tcp(names.PortGRPC, names.PortGRPCNumber, intstr.FromInt32(names.PortGRPCNumber))
-		p.AppProtocol = ptr.To("http2") // gateways speak gRPC to a picker only if told so
+		p.AppProtocol = new("http2") // gateways speak gRPC to a picker only if told so
 		return p
 	}
 	return tcp(names.PortSystem, names.PortSystemNumber, systemTarget(pod))
@@ -99,10 +104,8 @@ func tcp(name string, number int32, target intstr.IntOrString) corev1.ServicePor
 }
 
 func with(m map[string]string, key, value string) map[string]string {
-	out := map[string]string{key: value}
-	for k, v := range m {
-		out[k] = v
-	}
+	out := maps.Clone(m)
+	out[key] = value
 	return out
 }
 

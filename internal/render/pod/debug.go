@@ -6,7 +6,6 @@ package pod
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
@@ -18,7 +17,7 @@ func addDebugger(spec *corev1.PodSpec, c input.Component) {
 			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
 		}
 	}
-	spec.ShareProcessNamespace = ptr.To(true)
+	spec.ShareProcessNamespace = new(true)
 	spec.Containers = append(spec.Containers, corev1.Container{
 		Name:    "debugger",
 		Image:   c.Settings.DebuggerImage,

@@ -44,7 +44,7 @@ func endpointPicker(r *role, c input.Component) {
 		corev1.EnvVar{Name: "USE_STREAMING", Value: names.True},
 		corev1.EnvVar{Name: "RUST_LOG", Value: "debug,dynamo_llm::kv_router=trace"},
 	)
-	health := corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: names.PortGRPCHealthNumber, Service: ptr.To(eppHealth)}}
+	health := corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: names.PortGRPCHealthNumber, Service: new(eppHealth)}}
 	m.LivenessProbe = &corev1.Probe{ProbeHandler: health, InitialDelaySeconds: 5, PeriodSeconds: 10}
 	m.ReadinessProbe = m.LivenessProbe.DeepCopy()
 	m.StartupProbe = &corev1.Probe{ProbeHandler: health, PeriodSeconds: 10, FailureThreshold: 180}

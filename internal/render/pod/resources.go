@@ -4,6 +4,9 @@
 package pod
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,8 +26,8 @@ func layResources(into *corev1.ResourceRequirements, c input.Component) field.Er
 	var errs field.ErrorList
 	into.Limits, errs = amounts(into.Limits, r.Limits, path.Child("limits"), true)
 	// The API server takes a GPU request only where it equals the limit, so a request is needed only without one.
-	withoutLimit := r.Limits == nil || r.Limits.GPU == ""
-	requests, more := amounts(into.Requests, r.Requests, path.Child("requests"), withoutLimit)
+	_, limited := into.Limits[gpuName(r.Requests)]
+	requests, more := amounts(into.Requests, r.Requests, path.Child("requests"), !limited)
 	into.Requests = requests
 	into.Claims = append(into.Claims, r.Claims...)
 	return append(errs, more...)
@@ -55,14 +58,18 @@ func amounts(list corev1.ResourceList, item *v1alpha1.ResourceItem, path *field.
 		set(string(corev1.ResourceMemory), item.Memory, path.Child("memory"))
 	}
 	if item.GPU != "" && gpu {
-		name := item.GPUType
-		if name == "" {
-			name = names.GPUResource
-		}
-		set(name, item.GPU, path.Child("gpu"))
+		set(string(gpuName(item)), item.GPU, path.Child("gpu"))
 	}
-	for name, amount := range item.Custom {
-		set(name, amount, path.Child("custom").Key(name))
+	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
+		set(name, item.Custom[name], path.Child("custom").Key(name))
 	}
 	return out, errs
+}
+
+// gpuName is the resource that stands for an item's GPUs.
+func gpuName(item *v1alpha1.ResourceItem) corev1.ResourceName {
+	if item == nil || item.GPUType == "" {
+		return names.GPUResource
+	}
+	return corev1.ResourceName(item.GPUType)
 }

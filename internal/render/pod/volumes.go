@@ -39,9 +39,11 @@ func claimMounts(c input.Component, framework string) (mounts, field.ErrorList) 
 			errs = append(errs, field.Required(path.Child("mountPoint"), "say where to mount claim "+v.Name))
 			continue
 		}
-		m.pod = append(m.pod, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name},
-		}})
+		if !hasVolume(m.pod, v.Name) { // one claim may be mounted in several places
+			m.pod = append(m.pod, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name},
+			}})
+		}
 		m.container = append(m.container, corev1.VolumeMount{Name: v.Name, MountPath: at})
 	}
 	m.addSharedMemory(c)
@@ -53,7 +55,7 @@ func claimMounts(c input.Component, framework string) (mounts, field.ErrorList) 
 func withVolumes(role, user []corev1.Volume) []corev1.Volume {
 	var out []corev1.Volume
 	for _, v := range role {
-		if !slices.ContainsFunc(user, func(u corev1.Volume) bool { return u.Name == v.Name }) {
+		if !hasVolume(user, v.Name) {
 			out = append(out, v)
 		}
 	}
@@ -71,6 +73,10 @@ func withMounts(role, user []corev1.VolumeMount) []corev1.VolumeMount {
 	return append(out, user...)
 }
 
+func hasVolume(volumes []corev1.Volume, name string) bool {
+	return slices.ContainsFunc(volumes, func(v corev1.Volume) bool { return v.Name == name })
+}
+
 // addSharedMemory adds the tmpfs through which engine processes exchange tensors, unless the user does without.
 func (m *mounts) addSharedMemory(c input.Component) {
 	size := resource.MustParse(names.DefaultSharedMemory)
@@ -81,6 +87,9 @@ func (m *mounts) addSharedMemory(c input.Component) {
 		if !s.Size.IsZero() {
 			size = s.Size
 		}
+	}
+	if user := userPodSpec(c); user != nil && hasVolume(user.Volumes, names.SharedMemoryVolume) {
+		return // the user brings his own, and mounts it himself
 	}
 	m.pod = append(m.pod, corev1.Volume{Name: names.SharedMemoryVolume, VolumeSource: corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &size},
