@@ -77,7 +77,7 @@ func markReady(ctx context.Context, api client.Client, d *appsv1.Deployment) err
 }
 
 func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if ended := ctx.Err() != nil; ended {
 		return nil
 	}
 	return err
