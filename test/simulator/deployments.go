@@ -76,9 +76,10 @@ func markReady(ctx context.Context, api client.Client, d *appsv1.Deployment) err
 	return nil
 }
 
+// ignoreEnd passes an error on, unless it only says that the simulation was ended.
 func ignoreEnd(ctx context.Context, err error) error {
-	if ended := ctx.Err() != nil; ended {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
