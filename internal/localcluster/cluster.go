@@ -195,8 +195,12 @@ func (c *Cluster) startControllers(ctx context.Context) error {
 
 // Stop ends every process of the cluster and returns when they are gone. Further calls return the same result.
 func (c *Cluster) Stop() error {
-	c.setPhase(PhaseStopped)
-	return c.shutDown()
+	c.stopOnce.Do(func() {
+		// Only the first call says so: after it the state may belong to a successor.
+		c.setPhase(PhaseStopped)
+		c.stopErr = c.shutDownOnce()
+	})
+	return c.stopErr
 }
 
 func (c *Cluster) shutDown() error {
