@@ -6,7 +6,6 @@ package render
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +17,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/pod"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/storage"
 )
 
@@ -130,7 +130,7 @@ func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, s input.Sett
 	spec.DynamoNamespace = &dynamoNamespace
 	spec.Annotations = merged(spec.Annotations, inherited(g))
 	if len(g.Spec.Envs) > 0 {
-		spec.Envs = graphEnv(g.Spec.Envs, spec.Envs)
+		spec.Envs = pod.MergeEnv(g.Spec.Envs, spec.Envs)
 	}
 	switch spec.ComponentType {
 	case v1alpha1.ComponentTypePlanner:
@@ -197,13 +197,4 @@ func merged(under, over map[string]string) map[string]string {
 	}
 	maps.Copy(out, over)
 	return out
-}
-
-// graphEnv lays a service's variables over those of the graph, by name and sorted by name.
-func graphEnv(graph, service []corev1.EnvVar) []corev1.EnvVar {
-	byName := map[string]corev1.EnvVar{}
-	for _, v := range slices.Concat(graph, service) {
-		byName[v.Name] = v
-	}
-	return slices.SortedFunc(maps.Values(byName), func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -14,12 +14,12 @@ import (
 
 // mainContainer lays the user's container over the defaults of the role and adds what the component's own fields ask for.
 func mainContainer(c input.Component, framework string, main corev1.Container) (corev1.Container, field.ErrorList) {
-	env := mergeEnv(operatorEnv(c), main.Env)
+	env := MergeEnv(operatorEnv(c), main.Env)
 	if user := userContainer(c); user != nil {
-		env = mergeEnv(env, user.Env)
+		env = MergeEnv(env, user.Env)
 		layContainer(&main, user)
 	}
-	main.Env = append(orderEnv(mergeEnv(env, c.Spec.Envs)), engine.Env(c, framework, mergeEnv(env, c.Spec.Envs))...)
+	main.Env = append(orderEnv(MergeEnv(env, c.Spec.Envs)), engine.Env(c, framework, MergeEnv(env, c.Spec.Envs))...)
 	if secret := c.Spec.EnvFromSecret; secret != nil && *secret != "" {
 		main.EnvFrom = append(main.EnvFrom, corev1.EnvFromSource{
 			SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: *secret}},

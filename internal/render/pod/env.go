@@ -29,8 +29,8 @@ func operatorEnv(c input.Component) []corev1.EnvVar {
 	return env
 }
 
-// mergeEnv unites two lists by name. An entry of over replaces the whole entry of under; the result is sorted by name.
-func mergeEnv(under, over []corev1.EnvVar) []corev1.EnvVar {
+// MergeEnv unites two lists by name. An entry of over replaces the whole entry of under; the result is sorted by name.
+func MergeEnv(under, over []corev1.EnvVar) []corev1.EnvVar {
 	byName := make(map[string]corev1.EnvVar, len(under)+len(over))
 	for _, list := range [][]corev1.EnvVar{under, over} {
 		for _, v := range list {

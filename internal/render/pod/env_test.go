@@ -23,7 +23,7 @@ func TestVariablesAreSortedButReferencesComeFirst(t *testing.T) {
 		"DYNAMO_PORT=1 DYN_HTTP=2": "DYN_HTTP=2 DYNAMO_PORT=1",
 		"C=2 B=1 A=$(C)$(B)":       "A=$(C)$(B) B=1 C=2", // in the order in which they are named
 	} {
-		got := text(orderEnv(mergeEnv(nil, parse(in))))
+		got := text(orderEnv(MergeEnv(nil, parse(in))))
 		if got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
@@ -33,7 +33,7 @@ func TestVariablesAreSortedButReferencesComeFirst(t *testing.T) {
 func TestALaterListReplacesWholeEntries(t *testing.T) {
 	t.Parallel()
 	under := []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "x"}}}, {Name: "B", Value: "1"}}
-	got := mergeEnv(under, []corev1.EnvVar{{Name: "A", Value: "2"}})
+	got := MergeEnv(under, []corev1.EnvVar{{Name: "A", Value: "2"}})
 	if diff := cmp.Diff([]corev1.EnvVar{{Name: "A", Value: "2"}, {Name: "B", Value: "1"}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
