@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,9 @@ func demoCommand(root *rootOptions) *cobra.Command {
 }
 
 func runDemo(ctx context.Context, o localcluster.Options, flags demoFlags, out io.Writer) error {
+	if _, err := os.Stat(flags.file); err != nil {
+		return fmt.Errorf("the manifest of --file cannot be read: %w", err) // before minutes go into a cluster
+	}
 	binaries, err := localcluster.EnsureBinaries(ctx, []string{localcluster.Kubectl}, o.Progress)
 	if err != nil {
 		return err
@@ -151,8 +155,8 @@ look further:
   kubectl -n %[3]s get dgd,dcd,deploy,svc,pods
   kubectl -n %[3]s describe dgd
   kubectl -n %[3]s get events
-  dynamo-local status --name %[4]s
+  %[5]s status --name %[4]s
 stop:
-  make demo-down        (or: dynamo-local down --name %[4]s)
-`, record.Kubeconfig, kubectl, demoName, record.Name)
+  make demo-down        (or: %[5]s down --name %[4]s)
+`, record.Kubeconfig, kubectl, demoName, record.Name, os.Args[0])
 }

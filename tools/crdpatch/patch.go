@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"sigs.k8s.io/yaml"
@@ -107,9 +108,7 @@ func patchComponent(component node) error {
 	}
 	schema["description"] = config["description"]
 	clear(config)
-	for key, value := range schema {
-		config[key] = value
-	}
+	maps.Copy(config, schema)
 	return nil
 }
 

@@ -26,6 +26,9 @@ import (
 
 const root = "../../../examples"
 
+// documented are the manifests that the documentation of the API prints, with an image added.
+var documented = []string{"../../golden/documented-graph/input.yaml", "../../golden/documented-component/input.yaml"}
+
 // patience covers image-less pods of some twenty graphs on two cores.
 const patience = 3 * time.Minute
 
@@ -57,7 +60,7 @@ func manifests(t *testing.T) []string {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d examples: %v", len(found), err)
 	}
-	return found
+	return append(found, documented...)
 }
 
 func decode(t *testing.T, path string) []*unstructured.Unstructured {
