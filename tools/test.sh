@@ -26,13 +26,14 @@ harness=$(go list -m)/test/harness
 status=0
 # run tests one module: its directory, then what to test.
 # -count=1: a cached result says nothing about a cluster. -p 2: each package that has a control plane fills about a core.
+# -parallel 8: tests on a cluster mostly wait for it.
 run() {
 	module=$1
 	shift
 	name=$(basename "$module" | tr . m)
 	(cd "$module" && go tool -modfile="$root/tools/go.mod" gotestsum \
 		--format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$log/$name.json" \
-		-- -race -count=1 -p 2 -timeout 20m ${TESTFLAGS:-} "$@") || status=1
+		-- -race -count=1 -p 2 -parallel 8 -timeout 20m ${TESTFLAGS:-} "$@") || status=1
 }
 root=$PWD
 
