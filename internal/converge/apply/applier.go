@@ -62,6 +62,9 @@ type Result struct {
 	Failures []Failure
 	// Wake asks for another pass by then, 0 for none.
 	Wake time.Duration
+
+	// failingFor is how long no pass of this owner has been without a failure.
+	failingFor time.Duration
 }
 
 // Applier writes children. Reader is uncached and used only to find out who holds a name that is taken.
@@ -114,6 +117,7 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 	if !result.passing() {
 		a.prune(ctx, owner, wanted, observed, &result)
 	}
+	result.failingFor = a.memory.failing(owner.GetUID(), len(result.Failures) > 0, a.clock.Now())
 	slices.SortFunc(result.Failures, func(x, y Failure) int { return cmp.Compare(x.Key.String(), y.Key.String()) })
 	return result
 }

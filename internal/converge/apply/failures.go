@@ -9,16 +9,21 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// patience is how long a failure that should pass by itself may take to do so before a user reads about it.
+const patience = 30 * time.Second
+
 // Reported returns, by child, the failures that a user should read about. Conflicts, overload and time-outs pass by
-// themselves; putting them into a status would only make it flap.
+// themselves; putting them into a status at once would only make it flap.
 func (r Result) Reported() map[string]string {
 	about := map[string]string{}
 	for _, f := range r.Failures {
-		if !transient(f.Err) {
+		if !transient(f.Err) || r.failingFor >= patience {
 			about[f.Key.String()] = explain(f.Err)
 		}
 	}
@@ -45,8 +50,14 @@ func transient(err error) bool {
 		return true
 	}
 	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) || isServerFault(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// isServerFault recognises a fault of the API server itself. That a webhook of somebody's does not answer is told the
+// same way, but somebody has to do something about it.
+func isServerFault(err error) bool {
+	return apierrors.IsInternalError(err) && !strings.Contains(err.Error(), "webhook")
 }
 
 // explain is the server's own sentence where there is one: it names the field, which our wrapping does not.

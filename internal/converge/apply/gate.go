@@ -130,9 +130,27 @@ func (s state) sameObject(live client.Object, hash string) bool {
 type memory struct {
 	mu      sync.Mutex
 	byOwner map[types.UID]map[recent.Key]state
+	// since is when an owner's passes began to fail.
+	since map[types.UID]time.Time
 }
 
-func newMemory() *memory { return &memory{byOwner: map[types.UID]map[recent.Key]state{}} }
+func newMemory() *memory {
+	return &memory{byOwner: map[types.UID]map[recent.Key]state{}, since: map[types.UID]time.Time{}}
+}
+
+// failing records how a pass went and returns how long passes have been failing.
+func (m *memory) failing(owner types.UID, failed bool, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !failed {
+		delete(m.since, owner)
+		return 0
+	}
+	if _, known := m.since[owner]; !known {
+		m.since[owner] = now
+	}
+	return now.Sub(m.since[owner])
+}
 
 func (m *memory) get(owner types.UID, k recent.Key) state {
 	m.mu.Lock()
@@ -166,4 +184,5 @@ func (m *memory) dropOwner(owner types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byOwner, owner)
+	delete(m.since, owner)
 }
