@@ -4,6 +4,7 @@
 package clusterwide
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -101,6 +102,29 @@ func aDeletedGraphLeavesNothing(t *testing.T) {
 	} {
 		awaitGone(t, ns, name, obj)
 	}
+}
+
+func aDeletedComponentComesBack(t *testing.T) {
+	ns := harness.Namespace(t)
+	create(t, builders.TwoComponents(ns, "chat").Obj())
+	harness.AwaitReady(t, ns, "chat")
+	var before, after v1alpha1.DynamoComponentDeployment
+	read(t, ns, "chat-decode", &before)
+	remove(t, &before)
+	harness.Eventually(t, patience, "the component and its Deployment are made again", func() (bool, string) {
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(&before), &after); err != nil {
+			return false, err.Error()
+		}
+		for _, c := range after.Status.Conditions {
+			if strings.Contains(c.Message, "rename") {
+				t.Errorf("while the leftovers are collected, %s says: %s", c.Type, c.Message)
+			}
+		}
+		var d appsv1.Deployment
+		err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(&before), &d)
+		return err == nil && after.UID != before.UID && metav1.IsControlledBy(&d, &after), "not yet"
+	})
+	harness.AwaitReady(t, ns, "chat")
 }
 
 func read(t *testing.T, ns, name string, into client.Object) {
