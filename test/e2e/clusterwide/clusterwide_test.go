@@ -28,6 +28,7 @@ func TestUnderAClusterWideOperator(t *testing.T) {
 			"accounts of planners go with the last graph that needs them": plannerAccountsGoWithTheLastGraph,
 			"an account that somebody made is used as it is":              aStrangersAccountIsUsed,
 			"a deleted graph leaves nothing":                              aDeletedGraphLeavesNothing,
+			"an edited picker configuration reaches its ConfigMap":        anEditedPickerConfigurationArrives,
 			"a deleted component comes back without a fuss":               aDeletedComponentComesBack,
 		} {
 			t.Run(name, func(t *testing.T) {
