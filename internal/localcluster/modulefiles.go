@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +18,7 @@ import (
 // ModuleCRDs returns the CRDs in those files of a Go module, named with its version as in "example.com/m@v1.2.3", that
 // match the pattern. They are what the project itself ships.
 func ModuleCRDs(ctx context.Context, module, pattern string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	out, err := runGo(ctx, os.TempDir(), "mod", "download", "-json", module)
+	out, err := downloadModule(ctx, module)
 	if err != nil {
 		return nil, fmt.Errorf("download %s: %w", module, err)
 	}
@@ -44,4 +45,24 @@ func ModuleCRDs(ctx context.Context, module, pattern string) ([]*apiextensionsv1
 		}
 	}
 	return crds, nil
+}
+
+// downloadModule fetches a module into the module cache and returns what the go command says about it. A download that
+// failed for a reason that passes is repeated.
+func downloadModule(ctx context.Context, module string) (string, error) {
+	for attempt := 1; ; attempt++ {
+		// With -json the reason of a failure would not be among the error output.
+		_, err := runGo(ctx, os.TempDir(), "mod", "download", module)
+		if err == nil {
+			return runGo(ctx, os.TempDir(), "mod", "download", "-json", module)
+		}
+		if attempt == buildAttempts || !downloadMayRecover(err) {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(downloadPause):
+		}
+	}
 }
