@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -162,6 +163,29 @@ func TestAComponentThatAUserMadeIsNotTakenOver(t *testing.T) {
 	if now.Generation != 1 || len(now.OwnerReferences) != 0 {
 		t.Errorf("the user's component is in generation %d with owners %v", now.Generation, now.OwnerReferences)
 	}
+}
+
+func TestARemovedServiceGoesAlsoWhileAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	harness.StartOperator(t, ns)
+	g := builders.TwoComponents(ns, "chat").Obj()
+	create(t, &v1alpha1.DynamoComponentDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "chat-prefill"},
+		Spec:       v1alpha1.DynamoComponentDeploymentSpec{DynamoComponentDeploymentSharedSpec: *g.Spec.Services["Frontend"]},
+	})
+	create(t, g)
+	harness.AwaitReady(t, ns, "chat")
+	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) {
+		g.Spec.Services["Prefill"] = g.Spec.Services["Decode"]
+		delete(g.Spec.Services, "Decode")
+	})
+	awaitMessage(t, ns, "chat", "DynamoComponentDeployment chat-prefill exists already")
+	harness.Eventually(t, patience, "the removed component is gone", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat-decode"}, &v1alpha1.DynamoComponentDeployment{})
+		return apierrors.IsNotFound(err), "still there"
+	})
 }
 
 func TestAFieldThatIsNoLongerWantedGoes(t *testing.T) {

@@ -6,9 +6,11 @@ package apply
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -107,6 +109,23 @@ func TestVerifyComparesEveryFieldOfTheIntent(t *testing.T) {
 		if got, err := verify(intent, live); err != nil || got != want {
 			t.Errorf("verify = %v, %v, want %v", got, err, want)
 		}
+	}
+}
+
+func TestVerifyLeavesTheCachesObjectAlone(t *testing.T) {
+	t.Parallel()
+	intent, typed := wanted(t)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached := &unstructured.Unstructured{Object: fields}
+	before := cached.DeepCopy()
+	if _, err := verify(intent, cached); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before.Object, cached.Object); diff != "" {
+		t.Errorf("the cached object changed:\n%s", diff)
 	}
 }
 
