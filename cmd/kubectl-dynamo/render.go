@@ -15,15 +15,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/offline"
 )
 
-// Orchestrators run the pods of a graph.
-const (
-	orchestratorDeployment = "deployment"
-	orchestratorLWS        = "lws"
-	orchestratorGrove      = "grove"
-)
-
-const capabilityGrove = "grove"
-
 // renderExamples is indented by two spaces, as kubectl does.
 const renderExamples = `  # Everything the operator would create for a graph
   kubectl dynamo render -f examples/vllm/disagg.yaml
@@ -73,11 +64,11 @@ func renderCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 func orchestrators() []string {
-	return []string{orchestratorDeployment, orchestratorLWS, orchestratorGrove}
+	return []string{string(offline.Deployment), string(offline.LWS), string(offline.Grove)}
 }
 
 func capabilities() []string {
-	return []string{capabilityGrove, "lws", "volcano", "kai", "istio", "inferencepool", "monitoring"}
+	return []string{"grove", "lws", "volcano", "kai", "istio", "inferencepool", "monitoring"}
 }
 
 func (o *renderOptions) run(streams genericiooptions.IOStreams) error {
@@ -111,7 +102,7 @@ func (o *renderOptions) run(streams genericiooptions.IOStreams) error {
 	return write(streams.Out, o.output, objects)
 }
 
-// check refuses command lines that make no sense, and those that are about what this release does not have yet.
+// check refuses command lines that make no sense.
 func (o *renderOptions) check() error {
 	if len(o.files) == 0 {
 		return usagef("say what to render with -f FILE")
@@ -124,13 +115,10 @@ func (o *renderOptions) check() error {
 			return usagef("--capabilities %q is not one of %s", c, strings.Join(capabilities(), ", "))
 		}
 	}
-	switch o.orchestrator {
-	case "", orchestratorDeployment:
-		return nil
-	case orchestratorLWS, orchestratorGrove:
-		return fmt.Errorf("--orchestrator %s: this release renders Deployments only", o.orchestrator)
+	if o.orchestrator != "" && !slices.Contains(orchestrators(), o.orchestrator) {
+		return usagef("--orchestrator %q is not one of %s", o.orchestrator, strings.Join(orchestrators(), ", "))
 	}
-	return usagef("--orchestrator %q is not one of %s", o.orchestrator, strings.Join(orchestrators(), ", "))
+	return nil
 }
 
 // operator is the operator that is played.
@@ -143,6 +131,9 @@ func (o *renderOptions) operator() (offline.Operator, []offline.Problem, error) 
 		}
 		operator, problems = offline.Configured(o.config, content)
 	}
-	operator.Grove = o.orchestrator == "" && slices.Contains(o.capabilities, capabilityGrove)
+	operator.Orchestrator = offline.Orchestrator(o.orchestrator)
+	for _, name := range o.capabilities {
+		operator.Settings.Serves.Add(name) // those that change nothing that is rendered are not among them
+	}
 	return operator, problems, nil
 }

@@ -18,9 +18,6 @@ const notYet = "not supported by this release yet; remove it to deploy"
 // unsupportedGraph names the fields of a graph that this release would ignore.
 func unsupportedGraph(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
 	var errs field.ErrorList
-	if g.Spec.Restart != nil {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "restart"), notYet))
-	}
 	for _, name := range slices.Sorted(maps.Keys(g.Spec.Services)) {
 		if s := g.Spec.Services[name]; s != nil {
 			errs = append(errs, unsupportedShared(s, field.NewPath("spec", "services").Key(name))...)
@@ -36,7 +33,6 @@ func unsupportedShared(s *v1alpha1.DynamoComponentDeploymentSharedSpec, at *fiel
 		used bool
 		at   *field.Path
 	}{
-		{s.IsMultinode(), at.Child("multinode")},
 		{s.ScalingAdapter != nil && s.ScalingAdapter.Enabled, at.Child("scalingAdapter")},
 		{s.Checkpoint != nil && s.Checkpoint.Enabled, at.Child("checkpoint")},
 	} {

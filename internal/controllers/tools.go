@@ -16,6 +16,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/memo"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/sshkey"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
@@ -28,9 +29,20 @@ type Tools struct {
 	Observe  *observe.Observer
 	Apply    *apply.Applier
 	Status   *statusio.Writer
+	Keys     *sshkey.Keeper
+	Pods     observe.Pods
 	Settings input.Settings
-	Clock    clock.PassiveClock
-	Plans    *memo.Memo[Plan]
+	// Served are the optional APIs that can be used at the moment.
+	Served func() input.Capabilities
+	Clock  clock.PassiveClock
+	Plans  *memo.Memo[Plan]
+}
+
+// Current are the settings together with what the cluster serves at the moment.
+func (t Tools) Current() input.Settings {
+	s := t.Settings
+	s.Serves = t.Served()
+	return s
 }
 
 // Plan is what an object wants to exist, or why it cannot be had.

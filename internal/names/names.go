@@ -8,6 +8,8 @@ package names
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +30,13 @@ const (
 	LabelTargetType       = "nvidia.com/dynamo-deployment-target-type"
 	LabelComponentPod     = "nvidia.com/dynamo-component-pod"
 
+	// LabelRole and LabelInstance tell the pods of a replica of several nodes apart: by task, and by replica.
+	LabelRole     = "role"
+	LabelInstance = "instance-id"
+
+	// LabelQueue is where KAI reads which queue a pod waits in.
+	LabelQueue = "kai.scheduler/queue"
+
 	// LabelDiscoveryBackend and LabelDiscoveryEnabled mark Services in which workers look for each other.
 	LabelDiscoveryBackend = "nvidia.com/dynamo-discovery-backend"
 	LabelDiscoveryEnabled = "nvidia.com/dynamo-discovery-enabled"
@@ -46,6 +55,7 @@ const (
 	AnnotationDiscoveryBackend      = "nvidia.com/dynamo-discovery-backend"
 	AnnotationEnableMetrics         = "nvidia.com/enable-metrics"
 	AnnotationEnableGrove           = "nvidia.com/enable-grove"
+	AnnotationQueue                 = "nvidia.com/kai-scheduler-queue"
 	AnnotationBaseModel             = "nvidia.com/dynamo-base-model"
 	AnnotationRestartAt             = "nvidia.com/restartAt"
 	AnnotationStrategy              = "nvidia.com/deployment-strategy"
@@ -63,6 +73,9 @@ const (
 	// AnnotationSurroundings records on a workload what was found around it when its pods were rendered.
 	AnnotationSurroundings = "nvidia.com/surroundings"
 
+	// AnnotationGang is where Volcano reads to which PodGroup a pod belongs.
+	AnnotationGang = "scheduling.k8s.io/group-name"
+
 	// SwitchPrefix is shared by all annotations that steer the operator. They stay off pods: copying a switch would
 	// roll pods for a change that means nothing to them.
 	SwitchPrefix = "nvidia.com/"
@@ -75,6 +88,15 @@ const (
 	False        = "false"
 	RBAC         = "rbac"
 	Debug        = "debug"
+	Leader       = "leader"
+	Worker       = "worker"
+)
+
+// Schedulers that place the pods of a group together or not at all.
+const (
+	VolcanoScheduler = "volcano"
+	KAIScheduler     = "kai-scheduler"
+	DefaultQueue     = "dynamo"
 )
 
 // Discovery back ends.
@@ -109,6 +131,12 @@ const (
 // EPPConfigFile is the file in which an endpoint picker reads its configuration, and the key of its ConfigMap.
 const EPPConfigFile = "epp-config-dynamo.yaml"
 
+// Keys of the Secret with the key pair of mpirun.
+const (
+	SSHPrivateKey = "private.key"
+	SSHPublicKey  = "private.key.pub"
+)
+
 // InferenceGroup is the API group of InferencePools.
 const InferenceGroup = "inference.networking.k8s.io"
 
@@ -128,6 +156,33 @@ const (
 func Component(graph, service string) string {
 	return graph + "-" + strings.ToLower(service)
 }
+
+// Group names one replica of a component of several nodes: its LeaderWorkerSet and PodGroup.
+func Group(component string, index int32) string { return fmt.Sprintf("%s-%d", component, index) }
+
+// ComponentOfGroup is the component that a group is a replica of.
+func ComponentOfGroup(group string) string { return group[:max(strings.LastIndexByte(group, '-'), 0)] }
+
+// IndexOfGroup is the number of a group among the replicas of its component.
+func IndexOfGroup(group string) int32 {
+	index, err := strconv.ParseInt(group[strings.LastIndexByte(group, '-')+1:], 10, 32)
+	if err != nil {
+		return 0 // not a name that Group makes
+	}
+	return int32(index)
+}
+
+// Clique names a service in its graph's PodCliqueSet.
+func Clique(service string) string { return strings.ToLower(service) }
+
+// LeaderClique names the clique of the one pod that leads each replica of a service of several nodes.
+func LeaderClique(service string) string { return Clique(service) + "-ldr" }
+
+// WorkerClique names the clique of the other pods of each replica.
+func WorkerClique(service string) string { return Clique(service) + "-wkr" }
+
+// GroveReplica names what Grove makes of a clique or scaling group: a PodCliqueSet of ours has exactly one replica.
+func GroveReplica(graph, service string) string { return graph + "-0-" + Clique(service) }
 
 // DiscoveryAccount names the ServiceAccount under which a graph's pods find each other.
 func DiscoveryAccount(graph string) string { return graph + "-k8s-service-discovery" }

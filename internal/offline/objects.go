@@ -10,8 +10,6 @@ package offline
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,8 +30,45 @@ type Operator struct {
 	Settings input.Settings
 	// Namespace is the only one in which it works, empty for all.
 	Namespace string
-	// Grove tells that graphs run on Grove unless they say otherwise.
-	Grove bool
+	// Orchestrator is what runs the pods of every graph; empty leaves it to the operator's own rule.
+	Orchestrator Orchestrator
+}
+
+// Orchestrator is what runs the pods of a graph.
+type Orchestrator string
+
+// The orchestrators. Deployment and LWS both mean components; LWS says that the cluster has LeaderWorkerSets.
+const (
+	Deployment Orchestrator = "deployment"
+	LWS        Orchestrator = "lws"
+	Grove      Orchestrator = "grove"
+)
+
+// place is where a graph would stand: with nothing in the cluster yet but the APIs the operator was told of.
+func (o Operator) place(g *v1alpha1.DynamoGraphDeployment) input.Graph {
+	in := input.Graph{Settings: o.Settings}
+	in.Settings.Serves = o.serves()
+	switch o.Orchestrator {
+	case Grove:
+		in.OnGrove = true
+	case "":
+		in.OnGrove = in.Settings.Serves.Grove && !strings.EqualFold(g.Annotations[names.AnnotationEnableGrove], names.False)
+	}
+	if r := g.Spec.Restart; r != nil {
+		in.Restarts = map[string]string{}
+		for service := range g.Spec.Services {
+			in.Restarts[service] = r.ID // what is made anew is made with the token of a restart
+		}
+	}
+	return in
+}
+
+// serves are the APIs of the cluster. An orchestrator that was asked for is there.
+func (o Operator) serves() input.Capabilities {
+	serves := o.Settings.Serves
+	serves.Grove = serves.Grove || o.Orchestrator == Grove
+	serves.LWS = serves.LWS || o.Orchestrator == LWS
+	return serves
 }
 
 // Objects returns everything that the operator would apply for the documents: for each graph its own objects, then those
@@ -114,12 +149,10 @@ func (w *work) document(d Document) {
 }
 
 func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
-	if errs := append(admission.Graph(g), w.orchestrator(g)...); len(errs) > 0 {
-		w.complain(d, united(errs, rehearse(g, w.operator.Settings)))
-		return
-	}
-	stages, errs := render.Graph(g, w.operator.Settings)
-	if len(errs) > 0 {
+	in := w.operator.place(g)
+	stages, errs := render.Graph(g, in)
+	if errs = united(admission.Graph(g), errs); len(errs) > 0 {
+		// Somebody who mends a file wants to hear of everything at once.
 		w.complain(d, errs)
 		return
 	}
@@ -132,22 +165,6 @@ func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
 			}
 		}
 	}
-}
-
-// rehearse renders the services of a graph that is refused already, for the problems that only show then. Somebody who
-// mends a file wants to hear of everything at once.
-func rehearse(g *v1alpha1.DynamoGraphDeployment, s input.Settings) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(g.Spec.Services)) {
-		path := field.NewPath("spec", "services").Key(name)
-		component, problems := render.ComponentOf(g, name, s, path)
-		errs = append(errs, problems...)
-		if component != nil {
-			_, problems = render.Component(input.FromDeployment(component, s, path))
-			errs = append(errs, problems...)
-		}
-	}
-	return errs
 }
 
 // united adds problems with fields of which nothing has been said yet.
@@ -164,17 +181,12 @@ func united(errs, more field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// orchestrator refuses graphs that would not become Deployments.
-func (w *work) orchestrator(g *v1alpha1.DynamoGraphDeployment) field.ErrorList {
-	if !w.operator.Grove || strings.EqualFold(g.Annotations[names.AnnotationEnableGrove], names.False) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations").Key(names.AnnotationEnableGrove),
-		"the graph would run on Grove, which this release does not render yet; set it to \"false\"")}
-}
-
 func (w *work) component(d Document, c *v1alpha1.DynamoComponentDeployment) {
-	stages, errs := render.Component(input.FromDeployment(c, w.operator.Settings, nil))
+	settings := w.operator.Settings
+	settings.Serves = w.operator.serves()
+	in := input.FromDeployment(c, settings, nil)
+	in.World.Volcano = c.IsMultinode() && settings.Serves.Volcano
+	stages, errs := render.Component(in)
 	if errs = united(admission.Component(c), errs); len(errs) > 0 {
 		w.complain(d, errs)
 		return

@@ -4,10 +4,13 @@
 package offline
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
@@ -96,21 +99,33 @@ func TestOneProblemAnywhereLeavesNoObjects(t *testing.T) {
 	}
 }
 
-func TestGraphsThatGroveWouldRunAreRefused(t *testing.T) {
+func TestTheOrchestratorIsTheOneAskedForOrThatOfTheOperatorsRule(t *testing.T) {
 	t.Parallel()
-	operator := DefaultOperator()
-	operator.Grove = true
-	for metadata, refused := range map[string]bool{
-		"{name: chat}": true,
-		`{name: chat, annotations: {nvidia.com/enable-grove: "False"}}`: false,
-		`{name: chat, annotations: {nvidia.com/enable-grove: ""}}`:      true,
+	for name, tc := range map[string]struct {
+		metadata     string
+		orchestrator Orchestrator
+		served       bool
+		onGrove      bool
+	}{
+		"nothing served":           {metadata: "{name: chat}"},
+		"Grove served":             {metadata: "{name: chat}", served: true, onGrove: true},
+		"switched off":             {metadata: `{name: chat, annotations: {nvidia.com/enable-grove: "False"}}`, served: true},
+		"an empty word is no word": {metadata: `{name: chat, annotations: {nvidia.com/enable-grove: ""}}`, served: true, onGrove: true},
+		"asked for":                {metadata: "{name: chat}", orchestrator: Grove, onGrove: true},
+		"asked not to":             {metadata: "{name: chat}", orchestrator: Deployment, served: true},
 	} {
-		documents, problems := Read(File{Name: "f", Content: []byte(strings.ReplaceAll(graph, "{name: chat}", metadata))})
+		operator := DefaultOperator()
+		operator.Settings.Serves.Grove, operator.Orchestrator = tc.served, tc.orchestrator
+		documents, problems := Read(File{Name: "f", Content: []byte(strings.ReplaceAll(graph, "{name: chat}", tc.metadata))})
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if _, problems = Objects(documents, operator); (len(problems) > 0) != refused {
-			t.Errorf("%s: %v", metadata, problems)
+		objects, problems := Objects(documents, operator)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "PodCliqueSet" }) != tc.onGrove {
+			t.Errorf("%s: on Grove is not %v", name, tc.onGrove)
 		}
 	}
 }
@@ -118,7 +133,10 @@ func TestGraphsThatGroveWouldRunAreRefused(t *testing.T) {
 func TestAConfigurationIsLaidOverTheDefaultsOfTheFlags(t *testing.T) {
 	t.Parallel()
 	const header = "apiVersion: config.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n"
-	defaults := input.Settings{DiscoveryBackend: names.DiscoveryKubernetes, ClusterWide: true, DebuggerImage: "python:3.12-slim"}
+	defaults := input.Settings{
+		DiscoveryBackend: names.DiscoveryKubernetes, ClusterWide: true, DebuggerImage: "python:3.12-slim",
+		SSHSecret: "mpi-run-ssh-secret", GroveTerminationDelay: 15 * time.Minute,
+	}
 	for name, tc := range map[string]struct {
 		content string
 		want    Operator
@@ -127,11 +145,13 @@ func TestAConfigurationIsLaidOverTheDefaultsOfTheFlags(t *testing.T) {
 		"full": {
 			content: header + "natsAddress: a\netcdAddress: b\nmodelExpressURL: c\nprometheusEndpoint: d\ndiscoveryBackend: etcd\n" +
 				"ingress: {className: e, tlsSecretName: f, hostSuffix: g}\nistioVirtualServiceGateway: h\n" +
-				"plannerClusterRoleName: i\neppClusterRoleName: j\nrestrictedNamespace: k\n",
+				"plannerClusterRoleName: i\neppClusterRoleName: j\nrestrictedNamespace: k\n" +
+				"groveTerminationDelay: 4h\nmpiRunSSHSecret: {name: l, namespace: m}\n",
 			want: Operator{Namespace: "k", Settings: input.Settings{
 				NATSAddress: "a", EtcdAddress: "b", ModelExpressURL: "c", PrometheusEndpoint: "d", DiscoveryBackend: "etcd",
 				IngressClass: "e", IngressTLSSecret: "f", IngressHostSuffix: "g", IstioGateway: "h",
 				PlannerClusterRole: "i", EPPClusterRole: "j", DebuggerImage: "python:3.12-slim",
+				SSHSecret: "l", SSHSecretNamespace: "m", GroveTerminationDelay: 4 * time.Hour,
 			}},
 		},
 	} {

@@ -4,6 +4,7 @@
 package offline
 
 import (
+	"cmp"
 	"flag"
 	"net/url"
 	"slices"
@@ -88,6 +89,10 @@ func configured(c configv1alpha1.OperatorConfiguration) Operator {
 	if c.DiscoveryBackend != "" {
 		r.DiscoveryBackend = c.DiscoveryBackend
 	}
+	if c.GroveTerminationDelay != nil {
+		r.GroveTerminationDelay = c.GroveTerminationDelay.Duration
+	}
+	r.SSHSecret, r.SSHSecretNamespace = cmp.Or(c.MPIRunSSHSecret.Name, r.SSHSecret), c.MPIRunSSHSecret.Namespace
 	// The environment of whoever renders is not that of the operator.
 	return Operator{Settings: flags.Settings(func(string) string { return "" }), Namespace: c.RestrictedNamespace}
 }

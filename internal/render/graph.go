@@ -22,10 +22,10 @@ import (
 )
 
 // Graph returns everything a graph owns directly: accounts, then their bindings, claims, what an endpoint picker needs
-// and one DynamoComponentDeployment per service. Every component is rendered to its end as well, so that a graph is made
-// whole or not at all.
-func Graph(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (Stages, field.ErrorList) {
-	accounts, rest, errs := graphAccess(g, s)
+// and its workloads: one DynamoComponentDeployment per service, or one PodCliqueSet with how its cliques are reached.
+// Every component is rendered to its end, so that a graph is made whole or not at all.
+func Graph(g *v1alpha1.DynamoGraphDeployment, in input.Graph) (Stages, field.ErrorList) {
+	accounts, rest, errs := graphAccess(g, in.Settings)
 	for _, claim := range g.Spec.PVCs {
 		if claim.Name != nil && claim.Create != nil && *claim.Create {
 			rest = append(rest, Object{Object: storage.Claim(g.Namespace, claim), Belonging: belonging.Once})
@@ -34,24 +34,63 @@ func Graph(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (Stages, field.E
 	picker, problems := endpointPicker(g)
 	errs = append(errs, problems...)
 	rest = append(rest, picker...)
-	for _, service := range slices.Sorted(maps.Keys(g.Spec.Services)) {
-		path := field.NewPath("spec", "services").Key(service)
-		dcd, problems := ComponentOf(g, service, s, path)
-		if dcd != nil {
-			_, more := Component(input.FromDeployment(dcd, s, path))
-			problems = append(problems, more...)
-			rest = append(rest, Object{Object: dcd})
-		}
-		errs = append(errs, problems...)
+	if GraphUsesMPI(g, in) && !access.HasOriginal(g.Namespace, in.Settings) {
+		accounts = append(accounts, Object{Object: access.SSHKey(g.Namespace, in.Settings), Belonging: belonging.Borrowed})
 	}
+	workloads, problems := graphWorkloads(g, in)
+	errs = append(errs, problems...)
 	if len(errs) > 0 {
 		return nil, errs
 	}
 	var stages Stages
-	// Accounts come before the components whose pods run under them, or the first ReplicaSet backs off.
+	// Accounts and keys come before the pods that need them, or those back off.
 	stages.add(accounts)
-	stages.add(rest)
+	stages.add(append(rest, workloads...))
 	return stages, nil
+}
+
+func graphWorkloads(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]Object, field.ErrorList) {
+	components, dcds, errs := services(g, in)
+	if in.OnGrove {
+		objects, problems := cliqueSet(g, components, in)
+		return objects, append(errs, problems...)
+	}
+	var objects []Object
+	for i, c := range components {
+		_, problems := Component(c)
+		errs = append(errs, problems...)
+		objects = append(objects, Object{Object: dcds[i]})
+	}
+	return objects, errs
+}
+
+// services are the services of a graph as components, in the order of their names. Those that cannot be viewed so are
+// left out and told of.
+func services(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]input.Component, []*v1alpha1.DynamoComponentDeployment, field.ErrorList) {
+	var components []input.Component
+	var dcds []*v1alpha1.DynamoComponentDeployment
+	var errs field.ErrorList
+	for _, service := range slices.Sorted(maps.Keys(g.Spec.Services)) {
+		path := field.NewPath("spec", "services").Key(service)
+		dcd, problems := ComponentOf(g, service, in, path)
+		errs = append(errs, problems...)
+		if dcd == nil {
+			continue
+		}
+		c := input.FromDeployment(dcd, in.Settings, path)
+		c.OnGrove, c.World = in.OnGrove, in.Worlds[service]
+		components, dcds = append(components, c), append(dcds, dcd)
+	}
+	return components, dcds, errs
+}
+
+// GraphUsesMPI tells whether some service of the graph reaches its nodes through ssh.
+func GraphUsesMPI(g *v1alpha1.DynamoGraphDeployment, in input.Graph) bool {
+	if !g.HasAnyMultinodeService() {
+		return false
+	}
+	components, _, _ := services(g, in)
+	return slices.ContainsFunc(components, UsesMPI)
 }
 
 // graphAccess renders the accounts that pods of the graph need, and what binds them to their rights.
@@ -115,7 +154,7 @@ func endpointPicker(g *v1alpha1.DynamoGraphDeployment) ([]Object, field.ErrorLis
 }
 
 // ComponentOf renders the DynamoComponentDeployment of one service.
-func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, s input.Settings, path *field.Path) (*v1alpha1.DynamoComponentDeployment, field.ErrorList) {
+func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, in input.Graph, path *field.Path) (*v1alpha1.DynamoComponentDeployment, field.ErrorList) {
 	spec := g.Spec.Services[service].DeepCopy()
 	if spec == nil {
 		return nil, field.ErrorList{field.Required(path, "describe the service")}
@@ -129,15 +168,23 @@ func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, s input.Sett
 	spec.ServiceName = service
 	spec.DynamoNamespace = &dynamoNamespace
 	spec.Annotations = merged(spec.Annotations, inherited(g))
+	if backend := discovery(g, in.Settings); in.OnGrove && backend != "" {
+		spec.Annotations = merged(spec.Annotations, map[string]string{names.AnnotationDiscoveryBackend: backend})
+	}
+	if token := in.Restarts[service]; token != "" {
+		spec.Annotations = merged(spec.Annotations, map[string]string{names.AnnotationRestartAt: token})
+	}
 	if len(g.Spec.Envs) > 0 {
 		spec.Envs = pod.MergeEnv(g.Spec.Envs, spec.Envs)
 	}
 	switch spec.ComponentType {
 	case v1alpha1.ComponentTypePlanner:
-		setAccount(spec, names.PlannerAccount)
+		if !in.OnGrove { // there, a user's own account has always been his to choose
+			setAccount(spec, names.PlannerAccount)
+		}
 	case v1alpha1.ComponentTypeFrontend:
 		if spec.Ingress == nil {
-			spec.Ingress = network.DefaultIngress(g.Name, s)
+			spec.Ingress = network.DefaultIngress(g.Name, in.Settings)
 		}
 	}
 	errs := applyDeploymentConfig(service, spec, path)

@@ -89,3 +89,11 @@ func WithImage(image string) ServiceOption {
 func Replicas(n int32) ServiceOption {
 	return func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) { s.Replicas = &n }
 }
+
+// Nodes makes every replica span several nodes with one GPU each.
+func Nodes(n int32) ServiceOption {
+	return func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
+		s.Multinode = &v1alpha1.MultinodeSpec{NodeCount: n}
+		s.Resources = &v1alpha1.Resources{Limits: &v1alpha1.ResourceItem{GPU: "1"}}
+	}
+}

@@ -62,11 +62,11 @@ var badGraphs = map[string]badGraph{
 		},
 		"DYN_DEPLOYMENT_CONFIG",
 	},
-	"several nodes, which come later": {
+	"several nodes without anything that could run them": {
 		func(g *v1alpha1.DynamoGraphDeployment) {
 			g.Spec.Services["Decode"].Multinode = &v1alpha1.MultinodeSpec{NodeCount: 2}
 		},
-		"spec.services[Decode].multinode: Forbidden: not supported by this release yet",
+		"spec.services[Decode].multinode: Forbidden: no multinode orchestrator available",
 	},
 	"an endpoint picker without a configuration": {
 		func(g *v1alpha1.DynamoGraphDeployment) {

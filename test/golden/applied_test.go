@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
@@ -75,7 +77,7 @@ type recorder struct {
 
 func newRecorder(t *testing.T) *recorder {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, lwsv1.AddToScheme, grovev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,7 @@ func newRecorder(t *testing.T) *recorder {
 func (r *recorder) document(object client.Object, s input.Settings) {
 	switch o := object.(type) {
 	case *v1alpha1.DynamoGraphDeployment:
-		stages, errs := render.Graph(o, s)
+		stages, errs := render.Graph(o, input.Graph{Settings: s})
 		if len(errs) > 0 {
 			r.t.Fatal(errs)
 		}
@@ -122,6 +124,12 @@ func (r *recorder) stored(key recent.Key) *v1alpha1.DynamoComponentDeployment {
 }
 
 // apply sends stages and returns the keys of what was sent, in a stable order.
+// SubResource is never asked for: nothing that is rendered is scaled.
+func (r *recorder) SubResource(string) client.SubResourceClient {
+	r.t.Fatal("a subresource was asked for")
+	return nil
+}
+
 func (r *recorder) apply(owner client.Object, stages render.Stages) []recent.Key {
 	var plan apply.Plan
 	keys := map[string]recent.Key{}

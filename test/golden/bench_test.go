@@ -34,7 +34,7 @@ func benchmark(b *testing.B, builder *builders.GraphBuilder) {
 	settings := offline.DefaultOperator().Settings
 	b.ReportAllocs()
 	for b.Loop() {
-		stages, errs := render.Graph(graph, settings)
+		stages, errs := render.Graph(graph, input.Graph{Settings: settings})
 		if len(errs) > 0 {
 			b.Fatal(errs)
 		}

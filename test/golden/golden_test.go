@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write the results anew")
 const (
 	inputFile    = "input.yaml"
 	operatorFile = "operator.yaml"
+	clusterFile  = "cluster.txt"
 	objectsFile  = "objects.yaml"
 	errorFile    = "error.txt"
 	coverageFile = "COVERAGE.md"
@@ -133,8 +134,23 @@ func tryLoad(t testing.TB, name string) (offline.Operator, []offline.Document, [
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
+	for _, api := range served(t, name) {
+		if !operator.Settings.Serves.Add(api) {
+			t.Fatalf("%s/%s: there is no optional API %q", name, clusterFile, api)
+		}
+	}
 	documents, problems := offline.Read(offline.File{Name: inputFile, Content: []byte(read(t, filepath.Join(name, inputFile)))})
 	return operator, documents, problems
+}
+
+// served are the optional APIs of the cluster that a case plays in.
+func served(t testing.TB, name string) []string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(name, clusterFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(content))
 }
 
 // renderCase returns the objects of a case as text, or the problems, one per line.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
@@ -44,6 +46,10 @@ type settings struct {
 
 	// moduleCRDs are patterns of files by the module they lie in.
 	moduleCRDs map[string]string
+	// ownCRDs are those that come with the tests.
+	ownCRDs []definition
+	// grove says that Grove's admission is wanted.
+	grove bool
 }
 
 // WithControllerManager runs the controllers of Kubernetes: Deployments, Jobs, garbage collection and so on.
@@ -181,6 +187,13 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 		}
 		crds = append(crds, more...)
 	}
+	for _, read := range options.ownCRDs {
+		own, err := read()
+		if err != nil {
+			return nil, err
+		}
+		crds = append(crds, own)
+	}
 	if err := localcluster.InstallCRDs(ctx, config, crds); err != nil {
 		return nil, err
 	}
@@ -192,6 +205,11 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
+	if options.grove {
+		if err := installGroveAdmission(ctx, config, admin); err != nil {
+			return nil, err
+		}
+	}
 	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
 }
 
@@ -199,6 +217,7 @@ func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme,
+		grovev1alpha1.AddToScheme, lwsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register types: %w", err)
@@ -223,7 +242,7 @@ func Cluster(t testing.TB) *localcluster.Cluster {
 }
 
 // Client returns the administrator's client. It reads from the API server, never from a cache, and knows the types of
-// Kubernetes, of CRDs and of our API.
+// Kubernetes, of CRDs, of Grove and of our API.
 func Client(t testing.TB) client.Client {
 	t.Helper()
 	return plane(t).admin

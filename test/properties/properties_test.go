@@ -48,7 +48,7 @@ func everything(t *testing.T, g *v1alpha1.DynamoGraphDeployment) []client.Object
 	if problems := admission.Graph(g); len(problems) > 0 {
 		t.Fatalf("the generator made an invalid graph: %v", problems.ToAggregate())
 	}
-	stages, problems := render.Graph(g, settings)
+	stages, problems := render.Graph(g, input.Graph{Settings: settings})
 	if len(problems) > 0 {
 		t.Fatalf("render: %v", problems.ToAggregate())
 	}

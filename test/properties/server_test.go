@@ -57,7 +57,7 @@ func applyAll(t *testing.T, g *v1alpha1.DynamoGraphDeployment) map[string]string
 		}
 		return result.Live
 	}
-	plan := graph.Desired(g, nil, restricted, harness.Scheme(t))
+	plan := graph.Desired(g, graph.Place{Graph: input.Graph{Settings: restricted}}, harness.Scheme(t))
 	if len(plan.Problems) > 0 || plan.Err != nil {
 		t.Fatalf("plan: %v %v", plan.Problems, plan.Err)
 	}

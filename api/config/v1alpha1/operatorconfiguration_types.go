@@ -56,6 +56,22 @@ type OperatorConfiguration struct {
 
 	// EPPClusterRoleName is the ClusterRole of endpoint pickers. Flag --epp-cluster-role-name.
 	EPPClusterRoleName string `json:"eppClusterRoleName,omitempty"`
+
+	// GroveTerminationDelay is how long Grove tolerates a gang below its minimum; 0s leaves it to Grove.
+	// Flag --grove-termination-delay.
+	GroveTerminationDelay *metav1.Duration `json:"groveTerminationDelay,omitempty"`
+
+	// MPIRunSSHSecret is where the ssh key pair of mpirun is kept.
+	MPIRunSSHSecret SecretReference `json:"mpiRunSSHSecret,omitzero"`
+}
+
+// SecretReference names a Secret.
+type SecretReference struct {
+	// Name is the name of the Secret. Flag --mpi-run-ssh-secret-name.
+	Name string `json:"name,omitempty"`
+
+	// Namespace is where the original is. Flag --mpi-run-ssh-secret-namespace.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // IngressConfiguration is the Ingress of frontends that say nothing else.

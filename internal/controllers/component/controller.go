@@ -7,25 +7,27 @@ import (
 	"context"
 	"fmt"
 
+	grovecommon "github.com/ai-dynamo/grove/operator/api/common"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
-	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 )
 
 // Name is the controller's name in metrics and logs.
@@ -33,17 +35,12 @@ const Name = "DynamoComponentDeployment"
 
 var kind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: Name}
 
-// Owned are the kinds of a component's children.
+// Owned are the kinds of a component's children that every cluster has.
 func Owned() []client.Object {
 	return []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &networkingv1.Ingress{},
-		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Secret{},
 	}
-}
-
-// Optional are kinds of children whose API a cluster may lack.
-func Optional() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{network.VirtualServiceKind}
 }
 
 // Reconciler converges components.
@@ -56,10 +53,13 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments/status,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=networking.istio.io,resources=virtualservices,verbs=create;delete;get;list;patch;watch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch
 
 // Reconcile brings one component's children and status to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -74,7 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ok || c.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // what it owns is collected; making anything now would outlive it
 	}
-	plan, err := r.plan(ctx, c)
+	settings, err := r.settings(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	plan, err := r.plan(ctx, c, settings)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -82,37 +86,81 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if len(plan.Problems) > 0 {
-		return r.store(ctx, c, Refused(c, plan.Problems, observed, r.Now()))
+	seen, err := r.see(ctx, c, observed)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	applied := r.Apply.All(ctx, c, plan.Children, observed)
-	result, err := r.store(ctx, c, Status(c, applied, r.Now()))
+	if len(plan.Problems) > 0 {
+		return r.store(ctx, c, Refused(c, plan.Problems, seen, r.Now()))
+	}
+	wait := HaveToWait(c, plan.Children, seen)
+	applied := r.Apply.All(ctx, c, plan.Children.Waiting(wait), observed)
+	if seen, err = r.see(ctx, c, applied.Live); err != nil {
+		return reconcile.Result{}, err
+	}
+	seen.Waiting = waitingNames(wait)
+	result, err := r.store(ctx, c, Status(c, applied, seen, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err())
 }
 
+// settings are the current ones, with the key pair of mpirun where a component without a graph needs a copy of it.
+func (r *Reconciler) settings(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (input.Settings, error) {
+	s := r.Current()
+	if !NeedsKey(c, s) {
+		return s, nil
+	}
+	pair, err := r.Keys.Pair(ctx)
+	s.SSHKey = pair
+	return s, err
+}
+
+// see returns the component's workloads in the newest state that is known, and their pods.
+func (r *Reconciler) see(ctx context.Context, c *v1alpha1.DynamoComponentDeployment, live apply.Children) (Seen, error) {
+	seen := Seen{Sets: map[string]*lwsv1.LeaderWorkerSet{}, Groups: map[string]observe.Group{}}
+	names := []string{c.Name}
+	for key, cached := range live {
+		switch workload := r.Apply.Newest(key, cached).(type) {
+		case *appsv1.Deployment:
+			if workload.Name == c.Name {
+				seen.Deployment = workload
+			}
+		case *lwsv1.LeaderWorkerSet:
+			group, err := observe.Groups{Cache: r.Cache}.Of(ctx, workload)
+			if err != nil {
+				return seen, err
+			}
+			seen.Sets[workload.Name], seen.Groups[workload.Name] = workload, group
+			names = append(names, workload.Name)
+		}
+	}
+	var err error
+	seen.Pods, err = r.Pods.Of(ctx, c.Namespace, names...)
+	return seen, err
+}
+
 // plan returns what the component wants. Which world its pods are rendered in depends on the pods that are there.
-func (r *Reconciler) plan(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (controllers.Plan, error) {
+func (r *Reconciler) plan(ctx context.Context, c *v1alpha1.DynamoComponentDeployment, s input.Settings) (controllers.Plan, error) {
 	live, err := r.live(ctx, c)
 	if err != nil {
 		return controllers.Plan{}, err
 	}
 	var fresh input.World
-	open := live == nil || servesNobody(live) // what is found now is what pods get
+	open := live == nil || live.idle // what is found now is what pods get
 	if open {
-		if fresh, err = r.Surroundings.World(ctx, c); err != nil {
+		if fresh, err = r.world(ctx, c, s); err != nil {
 			return controllers.Plan{}, err
 		}
 	}
-	plan := r.Plan(c, circumstances(c, live, fresh), func() controllers.Plan {
-		if !open && Keeps(c, live, r.Settings) {
-			return Desired(c, Found(live), r.Settings, r.Scheme)
+	plan := r.Plan(c, circumstances(c, live, fresh, s), func() controllers.Plan {
+		if !open && live.keeps(c, s) {
+			return Desired(c, live.world, s, r.Scheme)
 		}
 		if !open {
-			if fresh, err = r.Surroundings.World(ctx, c); err != nil {
+			if fresh, err = r.world(ctx, c, s); err != nil {
 				return controllers.Plan{Err: err}
 			}
 		}
-		return Desired(c, fresh, r.Settings, r.Scheme)
+		return Desired(c, fresh, s, r.Scheme)
 	})
 	if plan.Err != nil {
 		r.Plans.Forget(client.ObjectKeyFromObject(c))
@@ -120,38 +168,96 @@ func (r *Reconciler) plan(ctx context.Context, c *v1alpha1.DynamoComponentDeploy
 	return plan, plan.Err
 }
 
-// circumstances are what a plan depends on besides its component, as text.
-func circumstances(c *v1alpha1.DynamoComponentDeployment, live *appsv1.Deployment, fresh input.World) string {
-	if live == nil {
-		return fmt.Sprint(c.GetParentGraphDeploymentName(), fresh)
-	}
-	return fmt.Sprint(c.GetParentGraphDeploymentName(), fresh, live.UID, live.Generation, servesNobody(live), live.Annotations[names.AnnotationSurroundings])
+// world is what pods of the component find around them now.
+func (r *Reconciler) world(ctx context.Context, c *v1alpha1.DynamoComponentDeployment, s input.Settings) (input.World, error) {
+	w, err := r.Surroundings.World(ctx, c)
+	w.Volcano = c.IsMultinode() && s.Serves.Volcano
+	return w, err
 }
 
-// live returns the component's Deployment in the newest state that is known, nil for none.
-func (r *Reconciler) live(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (*appsv1.Deployment, error) {
-	var cached client.Object = &appsv1.Deployment{}
-	if err := r.Cache.Get(ctx, client.ObjectKeyFromObject(c), cached); err != nil {
-		if !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("read Deployment %q: %w", c.Name, err)
+// live returns the workload that the component's pods are made by in the newest state that is known, nil for none: its
+// Deployment, or the first of its groups.
+func (r *Reconciler) live(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (*standing, error) {
+	if !c.IsMultinode() {
+		found, err := r.newest(ctx, deploymentKind, client.ObjectKeyFromObject(c), &appsv1.Deployment{})
+		if d, ok := found.(*appsv1.Deployment); ok {
+			return standingDeployment(d), err
 		}
-		cached = nil
+		return nil, err
 	}
-	key := recent.Key{GroupKind: deploymentKind, NamespacedName: client.ObjectKeyFromObject(c)}
-	d, _ := r.Apply.Newest(key, cached).(*appsv1.Deployment)
-	return d, nil
+	if !r.Served().LWS {
+		return nil, nil
+	}
+	for i := range max(ptr.Deref(c.Spec.Replicas, 1), 1) {
+		key := client.ObjectKey{Namespace: c.Namespace, Name: names.Group(c.Name, i)}
+		found, err := r.newest(ctx, groupKind, key, &lwsv1.LeaderWorkerSet{})
+		if err != nil {
+			return nil, err
+		}
+		set, ok := found.(*lwsv1.LeaderWorkerSet)
+		if !ok {
+			continue
+		}
+		group, err := observe.Groups{Cache: r.Cache}.Of(ctx, set)
+		return standingGroup(set, group), err
+	}
+	return nil, nil
+}
+
+func (r *Reconciler) newest(ctx context.Context, gk schema.GroupKind, name client.ObjectKey, into client.Object) (client.Object, error) {
+	if err := r.Cache.Get(ctx, name, into); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read %s %q: %w", gk.Kind, name.Name, err)
+		}
+		into = nil
+	}
+	return r.Apply.Newest(recent.Key{GroupKind: gk, NamespacedName: name}, into), nil
+}
+
+// circumstances are what a plan depends on besides its component, as text.
+func circumstances(c *v1alpha1.DynamoComponentDeployment, live *standing, fresh input.World, s input.Settings) string {
+	text := fmt.Sprint(c.GetParentGraphDeploymentName(), fresh, s.Serves, string(s.SSHKey.Public))
+	if live != nil {
+		text += live.identity
+	}
+	return text
 }
 
 // WaitingForSecrets returns the components that a new registry secret may help: those that do not run yet.
 func WaitingForSecrets(components []v1alpha1.DynamoComponentDeployment) []reconcile.Request {
-	var waiting []reconcile.Request
+	return requests(components, func(c *v1alpha1.DynamoComponentDeployment) bool {
+		return !conditions.IsTrue(c.Status.Conditions, v1alpha1.ConditionAvailable)
+	})
+}
+
+// OfSeveralNodes returns the components whose replicas span several nodes.
+func OfSeveralNodes(components []v1alpha1.DynamoComponentDeployment) []reconcile.Request {
+	return requests(components, (*v1alpha1.DynamoComponentDeployment).IsMultinode)
+}
+
+func requests(components []v1alpha1.DynamoComponentDeployment, concerns func(*v1alpha1.DynamoComponentDeployment) bool) []reconcile.Request {
+	var all []reconcile.Request
 	for i := range components {
-		c := conditions.Find(components[i].Status.Conditions, v1alpha1.ConditionAvailable)
-		if c == nil || c.Status != metav1.ConditionTrue {
-			waiting = append(waiting, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&components[i])})
+		if concerns(&components[i]) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&components[i])})
 		}
 	}
-	return waiting
+	return all
+}
+
+// OfPod returns the component that a pod belongs to. Pods on Grove belong to no component.
+func OfPod(pod client.Object) []reconcile.Request {
+	if pod.GetLabels()[grovecommon.LabelPodClique] != "" {
+		return nil
+	}
+	name := observe.WorkloadOf(pod)
+	if pod.GetLabels()[lwsv1.SetNameLabelKey] != "" {
+		name = names.ComponentOfGroup(name)
+	}
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}}}
 }
 
 // store writes a status and the events that go with it.

@@ -12,22 +12,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/explain"
 )
 
-var deploymentKind = schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
+var (
+	deploymentKind = schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}
+	groupKind      = schema.GroupKind{Group: lwsv1.GroupVersion.Group, Kind: "LeaderWorkerSet"}
+)
+
+// Seen is what a component's workloads look like.
+type Seen struct {
+	// Deployment runs a component of single nodes, nil for none.
+	Deployment *appsv1.Deployment
+	// Sets are the replicas of a component of several nodes by name, and Groups their state.
+	Sets   map[string]*lwsv1.LeaderWorkerSet
+	Groups map[string]observe.Group
+	// Waiting are the sets whose turn to be changed has not come.
+	Waiting map[string]bool
+	// Pods are all pods of the component, in the order of their names.
+	Pods []*corev1.Pod
+}
 
 // Refused is the status of a component whose spec cannot be rendered. What runs, runs on, and is still counted.
-func Refused(
-	c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, observed apply.Children, now metav1.Time,
-) v1alpha1.DynamoComponentDeploymentStatus {
-	next := counted(c, observed)
+func Refused(c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, seen Seen, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
+	next := counted(c, seen)
 	message := problems.ToAggregate().Error()
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)
 	set.Put(v1alpha1.ConditionValid, metav1.ConditionFalse, conditions.ValidationFailed, message)
@@ -39,28 +54,29 @@ func Refused(
 
 // Status is the status of a component whose plan was applied. It is computed whole. The observed generation advances
 // only when everything of it was applied.
-func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
-	next := counted(c, applied.Live)
+func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Seen, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
+	next := counted(c, seen)
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)
 	set.Put(v1alpha1.ConditionValid, metav1.ConditionTrue, conditions.ValidationPassed, "The spec is valid")
 	put := func(status metav1.ConditionStatus, reason, message string) {
 		set.Put(v1alpha1.ConditionAvailable, status, reason, message)
 		set.Put(v1alpha1.ConditionReady, status, reason, message)
 	}
-	why := whyNotReady(workload(c, applied.Live))
+	say := wordsFor(c)
+	why := whyNotReady(c, seen)
 	switch failures := applied.Reported(); {
 	case len(failures) > 0:
 		put(metav1.ConditionFalse, conditions.Reconciling, conditions.Summary(failures))
 	case why != "":
-		put(metav1.ConditionFalse, conditions.DeploymentNotReady, why)
+		put(metav1.ConditionFalse, say.notReady, why)
 	case len(applied.Failures) > 0 && c.Status.ObservedGeneration != c.Generation:
-		put(metav1.ConditionFalse, conditions.DeploymentNotReady, "Changes are being applied")
+		put(metav1.ConditionFalse, say.notReady, "Changes are being applied")
 	case len(applied.Failures) > 0:
 		// A request that will be repeated in a moment changes nothing that was known of this generation.
 		set.Keep(v1alpha1.ConditionAvailable)
 		set.Keep(v1alpha1.ConditionReady)
 	default:
-		put(metav1.ConditionTrue, conditions.DeploymentReady, "The Deployment is ready")
+		put(metav1.ConditionTrue, say.ready, say.message)
 	}
 	next.Conditions = set.Sorted()
 	if len(applied.Failures) == 0 {
@@ -69,19 +85,43 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, now met
 	return next
 }
 
-// counted starts a status with what is there.
-func counted(c *v1alpha1.DynamoComponentDeployment, live apply.Children) v1alpha1.DynamoComponentDeploymentStatus {
-	return v1alpha1.DynamoComponentDeploymentStatus{
-		ObservedGeneration: c.Status.ObservedGeneration,
-		PodSelector:        c.Status.PodSelector,
-		Service:            replicas(c.Name, workload(c, live)),
+// words are how a component's readiness is told.
+type words struct{ ready, notReady, message string }
+
+func wordsFor(c *v1alpha1.DynamoComponentDeployment) words {
+	if c.IsMultinode() {
+		return words{conditions.GroupsReady, conditions.GroupsNotReady, "All LeaderWorkerSets are ready"}
 	}
+	return words{conditions.DeploymentReady, conditions.DeploymentNotReady, "The Deployment is ready"}
 }
 
-func workload(c *v1alpha1.DynamoComponentDeployment, live apply.Children) *appsv1.Deployment {
-	key := recent.Key{GroupKind: deploymentKind, NamespacedName: client.ObjectKeyFromObject(c)}
-	d, _ := live[key].(*appsv1.Deployment)
-	return d
+// counted starts a status with what is there.
+func counted(c *v1alpha1.DynamoComponentDeployment, seen Seen) v1alpha1.DynamoComponentDeploymentStatus {
+	next := v1alpha1.DynamoComponentDeploymentStatus{
+		ObservedGeneration: c.Status.ObservedGeneration,
+		PodSelector:        c.Status.PodSelector,
+		Service:            replicas(c.Name, seen.Deployment),
+	}
+	if c.IsMultinode() {
+		next.Service = groupReplicas(c, seen)
+	}
+	return next
+}
+
+// whyNotReady is empty for a component all of whose replicas are of the live generation and serve. Where pods tell a
+// cause, that is what is said.
+func whyNotReady(c *v1alpha1.DynamoComponentDeployment, seen Seen) string {
+	why := whyDeploymentNotReady(seen.Deployment)
+	if c.IsMultinode() {
+		why = whyGroupsNotReady(c, seen)
+	}
+	if why == "" {
+		return ""
+	}
+	if cause := explain.Pods(seen.Pods); cause != "" {
+		return why + "; " + cause
+	}
+	return why
 }
 
 // replicas are the Deployment's counts. A counter that applies is there even when it is 0.
@@ -97,8 +137,8 @@ func replicas(name string, d *appsv1.Deployment) *v1alpha1.ServiceReplicaStatus 
 	return counts
 }
 
-// whyNotReady is empty for a Deployment all of whose replicas are of the live generation and available.
-func whyNotReady(d *appsv1.Deployment) string {
+// whyDeploymentNotReady is empty for a Deployment all of whose replicas are of the live generation and available.
+func whyDeploymentNotReady(d *appsv1.Deployment) string {
 	if d == nil {
 		return "waiting for its Deployment"
 	}

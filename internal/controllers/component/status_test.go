@@ -16,7 +16,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 )
 
 var now = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -60,7 +59,7 @@ func TestAvailableOnlyWhenEveryReplicaIsNewAndServes(t *testing.T) {
 			d := rolledOut()
 			tc.change(d)
 			c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
-			got := Status(c, apply.Result{Live: apply.Children{recent.KeyOf(deploymentKind, d): d}}, now)
+			got := Status(c, apply.Result{}, Seen{Deployment: d}, now)
 			available := conditions.Find(got.Conditions, v1alpha1.ConditionAvailable)
 			if (available.Status == metav1.ConditionTrue) != (tc.want == "") || !strings.Contains(available.Message, tc.want) {
 				t.Errorf("Available is %s: %q, want ...%q...", available.Status, available.Message, tc.want)
@@ -79,7 +78,7 @@ func TestTheObservedGenerationWaitsForEverythingToBeApplied(t *testing.T) {
 	t.Parallel()
 	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
 	c.Status.ObservedGeneration = 4
-	got := Status(c, apply.Result{Failures: []apply.Failure{{Err: &apply.NameTakenError{Holder: "Deployment x"}}}}, now)
+	got := Status(c, apply.Result{Failures: []apply.Failure{{Err: &apply.NameTakenError{Holder: "Deployment x"}}}}, Seen{}, now)
 	if got.ObservedGeneration != 4 {
 		t.Errorf("observed generation %d although a child failed", got.ObservedGeneration)
 	}

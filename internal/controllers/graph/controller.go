@@ -5,12 +5,11 @@ package graph
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,8 +18,8 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
-	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 )
 
 // Name is the controller's name in metrics and logs.
@@ -28,24 +27,28 @@ const Name = "DynamoGraphDeployment"
 
 var kind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: Name}
 
-// Owned are the kinds of a graph's direct children.
+// Owned are the kinds of a graph's direct children that every cluster has. Services and Ingresses are its own on Grove.
 func Owned() []client.Object {
 	return []client.Object{
-		&v1alpha1.DynamoComponentDeployment{}, &corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{},
-		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+		&v1alpha1.DynamoComponentDeployment{}, &corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{}, &corev1.Secret{},
+		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{}, &networkingv1.Ingress{},
 	}
 }
 
-// Optional are kinds of children whose API a cluster may lack.
-func Optional() []schema.GroupVersionKind { return []schema.GroupVersionKind{network.PoolKind} }
-
 // Reconciler converges graphs.
-type Reconciler struct{ controllers.Tools }
+type Reconciler struct {
+	controllers.Tools
+	Surroundings observe.Surroundings
+}
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=grove.io,resources=podcliquesets,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=grove.io,resources=podcliques;podcliquescalinggroups,verbs=list;watch
+// +kubebuilder:rbac:groups=grove.io,resources=podcliques/scale;podcliquescalinggroups/scale,verbs=patch
+// +kubebuilder:rbac:groups=scheduling.run.ai,resources=queues,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=create;delete;get;list;patch;watch
@@ -70,54 +73,67 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ok || g.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil // what it owns is collected; making anything now would outlive it
 	}
-	missing, err := r.missingClaims(ctx, g)
+	observed, err := r.Observe.Children(ctx, g, nil)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	plan := r.Plan(g, strings.Join(missing, ","), func() controllers.Plan { return Desired(g, missing, r.Settings, r.Scheme) })
-	if plan.Err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(plan.Err)
+	onGrove := onGrove(g, r.Served().Grove, observed)
+	seen, err := r.see(ctx, g, onGrove, observed)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	observed, err := r.Observe.Children(ctx, g, plan.Children)
+	restart := nextRestart(g, seen)
+	place, err := r.place(ctx, g, seen, restart)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	plan, err := r.plan(ctx, g, place)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if len(plan.Problems) > 0 {
-		return r.store(ctx, g, Refused(g, plan.Problems, observed, r.Now()))
+		result, err := r.store(ctx, g, Refused(g, plan.Problems, seen, r.Now()))
+		return statusio.Answer(result, 0, err, place.KeyProblem)
+	}
+	if err := r.Observe.Named(ctx, plan.Children, observed); err != nil {
+		return reconcile.Result{}, err
+	}
+	blocking, waiting := inTheWay(onGrove, observed)
+	if len(blocking) > 0 {
+		if err := r.Apply.Clear(ctx, g, blocking); err != nil {
+			return reconcile.Result{}, err
+		}
+		plan.Children = plan.Children.Without(waiting...)
 	}
 	applied := r.Apply.All(ctx, g, plan.Children, observed)
-	result, err := r.store(ctx, g, Status(g, applied, r.Now()))
-	return statusio.Answer(result, applied.Wake, err, applied.Err())
+	if seen, err = r.see(ctx, g, onGrove, applied.Live); err != nil {
+		return reconcile.Result{}, err
+	}
+	seen.Moving = len(blocking) > 0
+	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()))
+	return statusio.Answer(result, applied.Wake, err, applied.Err(), r.scale(ctx, g, seen))
 }
 
-// missingClaims returns the claims that the graph expects to find and that are not there.
-func (r *Reconciler) missingClaims(ctx context.Context, g *v1alpha1.DynamoGraphDeployment) ([]string, error) {
-	var missing []string
-	for _, claim := range g.Spec.PVCs {
-		if claim.Name == nil || *claim.Name == "" || (claim.Create != nil && *claim.Create) {
-			continue
+// plan returns what the graph wants. Services on Grove whose pods change anyway get the surroundings of today.
+func (r *Reconciler) plan(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, p Place) (controllers.Plan, error) {
+	var err error
+	plan := r.Plan(g, p.circumstances(), func() controllers.Plan {
+		if p.OnGrove && p.Live != nil {
+			for service := range changing(g, p.Graph) {
+				if p.Worlds[service], err = r.Surroundings.OfService(ctx, g, service); err != nil {
+					return controllers.Plan{Err: err}
+				}
+			}
 		}
-		err := r.Cache.Get(ctx, client.ObjectKey{Namespace: g.Namespace, Name: *claim.Name}, &corev1.PersistentVolumeClaim{})
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, *claim.Name)
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read claim %q: %w", *claim.Name, err)
-		}
-	}
-	return missing, nil
-}
-
-// WaitingFor returns the graphs of a namespace that name a claim, to be woken when it comes or goes.
-func WaitingFor(graphs []v1alpha1.DynamoGraphDeployment, claim string) []reconcile.Request {
-	var waiting []reconcile.Request
-	for i := range graphs {
-		if slices.ContainsFunc(graphs[i].Spec.PVCs, func(p v1alpha1.PVC) bool { return p.Name != nil && *p.Name == claim }) {
-			waiting = append(waiting, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&graphs[i])})
+		return Desired(g, p, r.Scheme)
+	})
+	if plan.Err != nil {
+		r.Plans.Forget(client.ObjectKeyFromObject(g))
+		if err == nil {
+			return plan, reconcile.TerminalError(plan.Err)
 		}
 	}
-	return waiting
+	return plan, plan.Err
 }
 
 // store writes a status and the events that go with it.
@@ -126,8 +142,9 @@ func (r *Reconciler) store(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 	after.Status = next
 	held, err := r.Status.Write(ctx, statusio.Change{
 		Kind: kind, Before: g, After: after,
-		Transition: g.Status.State != next.State || conditions.Transitioned(g.Status.Conditions, next.Conditions),
-		Events:     Events(g.Status, next),
+		Transition: g.Status.State != next.State || conditions.Transitioned(g.Status.Conditions, next.Conditions) ||
+			!equality.Semantic.DeepEqual(g.Status.Restart, next.Restart),
+		Events: Events(g.Status, next),
 	})
 	return reconcile.Result{RequeueAfter: held}, err
 }

@@ -5,48 +5,49 @@ package graph
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/rollout"
 )
 
 // componentKind is the kind of a graph's components.
 var componentKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "DynamoComponentDeployment"}
 
 // Refused is the status of a graph whose spec cannot be rendered. What runs, runs on, and is still counted.
-func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, observed apply.Children, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
-	next, _ := fold(g, apply.Result{Live: observed})
+func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, seen Seen, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
+	next := counted(g, seen)
 	next.State = v1alpha1.GraphStateFailed
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
-	putAvailable(set, g, observed)
+	putAvailable(set, g, seen)
 	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
 	next.Conditions = set.Sorted()
 	return next
 }
 
 // Status is the status of a graph whose plan was applied. It is computed whole.
-func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
-	next, notReady := fold(g, applied)
+func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, restart rollout.Restart, now metav1.Time) v1alpha1.DynamoGraphDeploymentStatus {
+	next := counted(g, seen)
+	next.Restart = restart.Status
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
-	putAvailable(set, g, applied.Live)
+	putAvailable(set, g, seen)
+	notReady := whyNotReady(g, seen, restart)
 	switch failures := applied.Reported(); {
 	case len(failures) > 0:
 		next.State = v1alpha1.GraphStateFailed
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ReconcileFailed, conditions.Summary(failures))
-	case len(notReady) > 0:
+	case notReady != "":
 		next.State = v1alpha1.GraphStatePending
-		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady,
-			"Resources not ready: "+conditions.Summary(notReady))
+		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady, "Resources not ready: "+notReady)
 	case len(applied.Failures) > 0 && !judged(g):
 		next.State = v1alpha1.GraphStatePending
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady, "Changes are being applied")
@@ -68,33 +69,52 @@ func judged(g *v1alpha1.DynamoGraphDeployment) bool {
 	return c != nil && c.ObservedGeneration == g.Generation
 }
 
-// fold collects what components report of themselves, and why they are not ready.
-func fold(g *v1alpha1.DynamoGraphDeployment, applied apply.Result) (v1alpha1.DynamoGraphDeploymentStatus, map[string]string) {
+// counted starts a status with what is there. A service that was never counted has its kind and name all the same.
+func counted(g *v1alpha1.DynamoGraphDeployment, seen Seen) v1alpha1.DynamoGraphDeploymentStatus {
 	next := v1alpha1.DynamoGraphDeploymentStatus{
 		Services:           map[string]v1alpha1.ServiceReplicaStatus{},
 		Restart:            g.Status.Restart,
 		Checkpoints:        g.Status.Checkpoints,
 		ObservedGeneration: g.Generation,
 	}
-	notReady := map[string]string{}
-	for service := range g.Spec.Services {
-		name := names.Component(g.Name, service)
-		c := component(g, name, applied.Live)
-		next.Services[service] = replicas(name, c)
-		if why := whyNotReady(c); why != "" {
-			notReady[name] = why
-		}
+	for name, service := range seen.Services {
+		next.Services[name] = *service.Counts.DeepCopy()
 	}
-	return next, notReady
+	return next
+}
+
+// whyNotReady names what keeps the graph from being ready, empty for nothing.
+func whyNotReady(g *v1alpha1.DynamoGraphDeployment, seen Seen, restart rollout.Restart) string {
+	if seen.Moving {
+		return g.Name + ": moving to another orchestrator, waiting until what runs on the old one is gone"
+	}
+	about := map[string]string{}
+	for name, service := range seen.Services {
+		if service.Why == "" {
+			continue
+		}
+		if object, why, ok := strings.Cut(service.Why, ": "); ok && seen.OnGrove {
+			about[object] = why
+			continue
+		}
+		about[names.Component(g.Name, name)] = service.Why
+	}
+	why := conditions.Summary(about)
+	if why != "" && seen.OnGrove {
+		why = g.Name + ": " + why // what is not ready is its PodCliqueSet
+	}
+	if r := restart.Status; r != nil && r.Phase == v1alpha1.RestartPhaseRestarting {
+		return strings.TrimSuffix(restart.Note+"; "+why, "; ")
+	}
+	return why
 }
 
 // putAvailable says whether every service that should run has at least one replica that serves.
-func putAvailable(set *conditions.Set, g *v1alpha1.DynamoGraphDeployment, live apply.Children) {
+func putAvailable(set *conditions.Set, g *v1alpha1.DynamoGraphDeployment, seen Seen) {
 	notServing := map[string]string{}
-	for service := range g.Spec.Services {
-		name := names.Component(g.Name, service)
-		if !serves(component(g, name, live)) {
-			notServing[name] = "no replica is available"
+	for name, service := range seen.Services {
+		if !service.Serves {
+			notServing[names.Component(g.Name, name)] = "no replica is available"
 		}
 	}
 	if len(notServing) > 0 {
@@ -104,10 +124,13 @@ func putAvailable(set *conditions.Set, g *v1alpha1.DynamoGraphDeployment, live a
 	set.Put(v1alpha1.ConditionAvailable, metav1.ConditionTrue, conditions.AllServicesAvailable, "Every service has an available replica")
 }
 
-func component(g *v1alpha1.DynamoGraphDeployment, name string, live apply.Children) *v1alpha1.DynamoComponentDeployment {
-	key := recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: name}}
-	c, _ := live[key].(*v1alpha1.DynamoComponentDeployment)
-	return c
+// asComponent is what a component reports of itself.
+func asComponent(name string, c *v1alpha1.DynamoComponentDeployment) Service {
+	report := Service{Exists: c != nil, Counts: replicas(name, c), Why: whyComponentNotReady(c), Serves: serves(c)}
+	if c != nil {
+		report.Restart = c.Spec.Annotations[names.AnnotationRestartAt]
+	}
+	return report
 }
 
 // replicas are the counts a component reports. Before its first report they are zero, but kind and name are there.
@@ -118,9 +141,9 @@ func replicas(name string, c *v1alpha1.DynamoComponentDeployment) v1alpha1.Servi
 	return v1alpha1.ServiceReplicaStatus{ComponentKind: v1alpha1.ComponentKindDeployment, ComponentName: name}
 }
 
-// whyNotReady is empty for a component that is ready in the generation that is live. One that has not observed its
-// latest spec speaks of the past.
-func whyNotReady(c *v1alpha1.DynamoComponentDeployment) string {
+// whyComponentNotReady is empty for a component that is ready in the generation that is live. One that has not observed
+// its latest spec speaks of the past.
+func whyComponentNotReady(c *v1alpha1.DynamoComponentDeployment) string {
 	if c == nil {
 		return "waiting for its DynamoComponentDeployment"
 	}

@@ -67,9 +67,15 @@ type Result struct {
 	failingFor time.Duration
 }
 
+// Writer is what an applier writes with. It cannot read.
+type Writer interface {
+	client.Writer
+	client.SubResourceClientConstructor
+}
+
 // Applier writes children. Reader is uncached and used only to find out who holds a name that is taken.
 type Applier struct {
-	writer client.Writer
+	writer Writer
 	reader client.Reader
 	scheme *runtime.Scheme
 	recent *recent.Store
@@ -78,7 +84,7 @@ type Applier struct {
 }
 
 // NewApplier returns an applier. Its reader must not be a cache.
-func NewApplier(writer client.Writer, reader client.Reader, scheme *runtime.Scheme, store *recent.Store, c clock.PassiveClock) *Applier {
+func NewApplier(writer Writer, reader client.Reader, scheme *runtime.Scheme, store *recent.Store, c clock.PassiveClock) *Applier {
 	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, clock: c, memory: newMemory()}
 }
 
@@ -147,6 +153,9 @@ func (r *Result) wakeBy(d time.Duration) {
 
 func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, cached client.Object) outcome {
 	live, wake := a.recent.Newest(intent.Key, cached)
+	if intent.waits && live != nil {
+		return outcome{live: live, wake: wake}
+	}
 	verdict := judge(intent, owner, live, a.memory.get(owner.GetUID(), intent.Key))
 	if verdict == unverified {
 		same, err := verify(intent, live)

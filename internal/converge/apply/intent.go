@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +36,33 @@ type Intent struct {
 	ownerKind string
 	belongs   belonging.Belonging
 	body      map[string]any
+
+	// waits tells that the child stays as it is for now. One that is not there is made all the same.
+	waits bool
+}
+
+// Waiting returns the plan with the children at these keys left as they are: their turn to change comes later.
+func (p Plan) Waiting(keys map[recent.Key]bool) Plan {
+	if len(keys) == 0 {
+		return p
+	}
+	held := make(Plan, len(p))
+	for i, stage := range p {
+		held[i] = slices.Clone(stage)
+		for j := range held[i] {
+			held[i][j].waits = keys[held[i][j].Key]
+		}
+	}
+	return held
+}
+
+// Without returns the plan without children of the given kinds.
+func (p Plan) Without(kinds ...string) Plan {
+	rest := make(Plan, 0, len(p))
+	for _, stage := range p {
+		rest = append(rest, slices.DeleteFunc(slices.Clone(stage), func(i Intent) bool { return slices.Contains(kinds, i.Key.Kind) }))
+	}
+	return rest
 }
 
 // Prepare turns a desired object into an intent of owner.

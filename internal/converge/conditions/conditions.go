@@ -26,6 +26,8 @@ const (
 const (
 	DeploymentReady    = "DeploymentReady"
 	DeploymentNotReady = "DeploymentNotReady"
+	GroupsReady        = "AllLeaderWorkerSetsReady"
+	GroupsNotReady     = "SomeLeaderWorkerSetsNotReady"
 	Reconciling        = "Reconciling"
 )
 

@@ -8,6 +8,8 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,12 +31,36 @@ const byOwner = "ownerUID"
 type Observer struct {
 	cache  client.Reader
 	scheme *runtime.Scheme
-	kinds  []schema.GroupVersionKind
+
+	mu    sync.RWMutex
+	kinds []schema.GroupVersionKind
 }
 
 // NewObserver returns an observer for owners whose children have the given kinds. Index must have been called for each.
 func NewObserver(cache client.Reader, scheme *runtime.Scheme, kinds ...schema.GroupVersionKind) *Observer {
 	return &Observer{cache: cache, scheme: scheme, kinds: kinds}
+}
+
+// Add makes the observer look for children of one more kind. Index must have been called for it.
+func (o *Observer) Add(kind schema.GroupVersionKind) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.kinds, kind) {
+		o.kinds = append(slices.Clone(o.kinds), kind)
+	}
+}
+
+// Remove makes the observer no longer look for children of a kind, because its API is gone.
+func (o *Observer) Remove(kind schema.GroupVersionKind) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kinds = slices.DeleteFunc(slices.Clone(o.kinds), func(k schema.GroupVersionKind) bool { return k == kind })
+}
+
+func (o *Observer) observed() []schema.GroupVersionKind {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.kinds
 }
 
 // Index makes children of a kind findable by their owners.
@@ -57,19 +83,24 @@ func Index(ctx context.Context, indexer client.FieldIndexer, child client.Object
 // the plan wants: a child that lost its owner reference must be seen to be taken back.
 func (o *Observer) Children(ctx context.Context, owner client.Object, plan apply.Plan) (apply.Children, error) {
 	children := apply.Children{}
-	for _, gvk := range o.kinds {
+	for _, gvk := range o.observed() {
 		if err := o.owned(ctx, owner, gvk, children); err != nil {
 			return nil, err
 		}
 	}
+	return children, o.Named(ctx, plan, children)
+}
+
+// Named adds whatever else in the cache has the name of something the plan wants.
+func (o *Observer) Named(ctx context.Context, plan apply.Plan, into apply.Children) error {
 	for _, stage := range plan {
 		for _, intent := range stage {
-			if err := o.named(ctx, intent.Key, children); err != nil {
-				return nil, err
+			if err := o.named(ctx, intent.Key, into); err != nil {
+				return err
 			}
 		}
 	}
-	return children, nil
+	return nil
 }
 
 func (o *Observer) owned(ctx context.Context, owner client.Object, gvk schema.GroupVersionKind, into apply.Children) error {
@@ -132,7 +163,7 @@ func (o *Observer) named(ctx context.Context, key recent.Key, into apply.Childre
 	if into[key] != nil {
 		return nil
 	}
-	for _, gvk := range o.kinds {
+	for _, gvk := range o.observed() {
 		if gvk.GroupKind() != key.GroupKind {
 			continue
 		}

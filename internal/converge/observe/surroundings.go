@@ -28,16 +28,26 @@ type Surroundings struct {
 
 // World returns what the component's pods need from their namespace.
 func (s Surroundings) World(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (input.World, error) {
-	var world input.World
-	var err error
-	if image := mainImage(c); image != "" && c.Spec.Annotations[names.AnnotationNoPullSecretDiscovery] != names.True {
-		if world.PullSecrets, err = PullSecrets(ctx, s.Cache, c.Namespace, image); err != nil {
-			return world, err
-		}
-	}
-	if input.FromDeployment(c, s.Settings, nil).Discovery() != names.DiscoveryKubernetes {
+	world, err := s.pullSecrets(ctx, c.Namespace, &c.Spec.DynamoComponentDeploymentSharedSpec)
+	if err == nil && input.FromDeployment(c, s.Settings, nil).Discovery() != names.DiscoveryKubernetes {
 		world.Account, err = s.markedAccount(ctx, c.Namespace)
 	}
+	return world, err
+}
+
+// OfService returns what the pods of a service on Grove need from their namespace.
+func (s Surroundings) OfService(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, service string) (input.World, error) {
+	return s.pullSecrets(ctx, g.Namespace, g.Spec.Services[service])
+}
+
+func (s Surroundings) pullSecrets(ctx context.Context, namespace string, spec *v1alpha1.DynamoComponentDeploymentSharedSpec) (input.World, error) {
+	var world input.World
+	image := mainImage(spec)
+	if image == "" || spec.Annotations[names.AnnotationNoPullSecretDiscovery] == names.True {
+		return world, nil
+	}
+	var err error
+	world.PullSecrets, err = PullSecrets(ctx, s.Cache, namespace, image)
 	return world, err
 }
 
@@ -58,9 +68,9 @@ func (s Surroundings) markedAccount(ctx context.Context, namespace string) (stri
 	return slices.Min(marked), nil
 }
 
-func mainImage(c *v1alpha1.DynamoComponentDeployment) string {
-	if c.Spec.ExtraPodSpec == nil || c.Spec.ExtraPodSpec.MainContainer == nil {
+func mainImage(spec *v1alpha1.DynamoComponentDeploymentSharedSpec) string {
+	if spec == nil || spec.ExtraPodSpec == nil || spec.ExtraPodSpec.MainContainer == nil {
 		return ""
 	}
-	return c.Spec.ExtraPodSpec.MainContainer.Image
+	return spec.ExtraPodSpec.MainContainer.Image
 }

@@ -10,36 +10,27 @@ import (
 	"crypto/tls"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
+	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
-	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 )
 
 // Scheme knows every kind the operator reads or writes.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, lwsv1.AddToScheme, grovev1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("register kinds: %w", err)
 		}
@@ -91,6 +82,7 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 	return manager.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(c),
+		NewCache:                      newCache,
 		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress, SecureServing: c.MetricsSecure, TLSOpts: tlsOptions(c)},
 		HealthProbeBindAddress:        c.ProbeAddress,
 		LeaderElection:                c.LeaderElect,
@@ -106,30 +98,6 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 	}
 }
 
-// cacheOptions keep memory proportional to what the operator made: children are selected by our label, and fields that
-// nothing reads are dropped on arrival.
-func cacheOptions(c *config.Config) cache.Options {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.LabelApplied: names.OperatorName})}
-	opts := cache.Options{
-		DefaultTransform:            cache.TransformStripManagedFields(),
-		ReaderFailOnMissingInformer: true,
-		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours, &corev1.ConfigMap{}: ours,
-			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours, &networkingv1.Ingress{}: ours,
-			// Claims of others are looked for by name, but nothing of them is read.
-			&corev1.PersistentVolumeClaim{}: {Transform: observe.MetadataOfClaim},
-			&corev1.Secret{}: {
-				Field:     fields.OneTermEqualSelector("type", string(corev1.SecretTypeDockerConfigJson)),
-				Transform: observe.FoldPullSecret,
-			},
-		},
-	}
-	if c.RestrictedNamespace != "" {
-		opts.DefaultNamespaces = map[string]cache.Config{c.RestrictedNamespace: {}}
-	}
-	return opts
-}
-
 func tlsOptions(c *config.Config) []func(*tls.Config) {
 	return []func(*tls.Config){func(t *tls.Config) {
 		t.MinVersion = tls.VersionTLS12
@@ -137,16 +105,4 @@ func tlsOptions(c *config.Config) []func(*tls.Config) {
 			t.NextProtos = []string{"http/1.1"}
 		}
 	}}
-}
-
-// writers are the two packages through which everything is written. All controllers share them, so that one sees what
-// the other has just done.
-type writers struct {
-	store *recent.Store
-	apply *apply.Applier
-}
-
-func newWriters(mgr manager.Manager) writers {
-	store := recent.NewStore(clock.RealClock{})
-	return writers{store: store, apply: apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})}
 }

@@ -5,34 +5,42 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
+	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/component"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/graph"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/memo"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/sshkey"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/apis"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/workload/lws"
 )
 
 const (
@@ -46,14 +54,24 @@ const (
 
 // kind is a controller: which objects it is for, what they own, and how many passes may run at once.
 type kind struct {
-	name       string
-	primary    client.Object
-	owned      []client.Object
-	optional   []schema.GroupVersionKind
+	name    string
+	primary client.Object
+	list    func() client.ObjectList
+	owned   []client.Object
+	// optional are kinds that are watched while their API is served.
+	optional   map[apis.API][]watched
 	workers    int
-	reconciler func(controllers.Tools, manager.Manager) reconcile.Reconciler
+	reconciler func(controllers.Tools, parts) reconcile.Reconciler
 	// also are objects that concern a primary without being its children.
-	also map[client.Object]func(manager.Manager) handler.MapFunc
+	also []related
+}
+
+// related is a kind of objects that concern a primary without being its children.
+type related struct {
+	object client.Object
+	from   func(parts) cache.Cache
+	to     func(parts) handler.MapFunc
+	when   predicate.Predicate
 }
 
 // kinds are all controllers. Workers wait for the API server most of the time, so there are more than cores.
@@ -61,127 +79,144 @@ func kinds() []kind {
 	return []kind{
 		{
 			name: graph.Name, primary: &v1alpha1.DynamoGraphDeployment{}, workers: 8,
-			owned: graph.Owned(), optional: graph.Optional(),
-			also: map[client.Object]func(manager.Manager) handler.MapFunc{&corev1.PersistentVolumeClaim{}: graphsOfClaim},
-			reconciler: func(t controllers.Tools, _ manager.Manager) reconcile.Reconciler {
-				return &graph.Reconciler{Tools: t}
+			list:  func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentList{} },
+			owned: graph.Owned(),
+			optional: map[apis.API][]watched{
+				apis.InferencePool: {{kind: network.PoolKind}},
+				apis.Istio:         {{kind: network.VirtualServiceKind}},
+				apis.Grove: {
+					{kind: apis.CliqueSetKind},
+					{kind: apis.CliqueKind, through: &grovev1alpha1.PodCliqueSet{}},
+					{kind: apis.ScalingGroupKind, through: &grovev1alpha1.PodCliqueSet{}},
+				},
+				apis.KAI: {{kind: apis.QueueKind, to: graphsOfQueue}},
+			},
+			also: []related{
+				{object: &corev1.PersistentVolumeClaim{}, from: mainCache, to: graphsOfClaim, when: cameOrWent()},
+				{object: &corev1.Secret{}, from: mainCache, to: graphsOfKey, when: childChanged()},
+				{object: &corev1.Secret{}, from: registryCache, to: graphsOfSecret, when: cameOrWent()},
+				{object: &corev1.Pod{}, from: mainCache, to: graphOfPod, when: childChanged()},
+			},
+			reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
+				return &graph.Reconciler{Tools: t, Surroundings: p.surroundings(t)}
 			},
 		},
 		{
 			name: component.Name, primary: &v1alpha1.DynamoComponentDeployment{}, workers: 16,
-			owned: component.Owned(), optional: component.Optional(),
-			also: map[client.Object]func(manager.Manager) handler.MapFunc{&corev1.Secret{}: componentsOfSecret},
-			reconciler: func(t controllers.Tools, mgr manager.Manager) reconcile.Reconciler {
-				return &component.Reconciler{Tools: t, Surroundings: observe.Surroundings{
-					Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Settings: t.Settings,
-				}}
+			list:  func() client.ObjectList { return &v1alpha1.DynamoComponentDeploymentList{} },
+			owned: component.Owned(),
+			optional: map[apis.API][]watched{
+				apis.Istio:   {{kind: network.VirtualServiceKind}},
+				apis.LWS:     {{kind: apis.GroupSetKind}},
+				apis.Volcano: {{kind: lws.PodGroupKind}},
+			},
+			also: []related{
+				{object: &corev1.Secret{}, from: mainCache, to: componentsOfKey, when: childChanged()},
+				{object: &corev1.Secret{}, from: registryCache, to: componentsOfSecret, when: cameOrWent()},
+				{object: &corev1.Pod{}, from: mainCache, to: componentOfPod, when: childChanged()},
+			},
+			reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
+				return &component.Reconciler{Tools: t, Surroundings: p.surroundings(t)}
 			},
 		},
 	}
 }
 
-func graphsOfClaim(mgr manager.Manager) handler.MapFunc {
-	return func(ctx context.Context, claim client.Object) []reconcile.Request {
-		var graphs v1alpha1.DynamoGraphDeploymentList
-		if err := mgr.GetCache().List(ctx, &graphs, client.InNamespace(claim.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-			mgr.GetLogger().Error(err, "Graphs were not listed", "claim", claim.GetName())
-			return nil
-		}
-		return graph.WaitingFor(graphs.Items, claim.GetName())
+// parts are what controllers are put together from.
+type parts struct {
+	mgr      manager.Manager
+	registry cache.Cache
+	settings input.Settings
+	served   func() input.Capabilities
+	store    *recent.Store
+	apply    *apply.Applier
+	keys     *sshkey.Keeper
+}
+
+func newParts(mgr manager.Manager, registry cache.Cache, settings input.Settings, served func() input.Capabilities) parts {
+	store := recent.NewStore(clock.RealClock{})
+	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
+	return parts{
+		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier,
+		keys: &sshkey.Keeper{
+			Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Apply: applier,
+			Secret: client.ObjectKey{Namespace: settings.SSHSecretNamespace, Name: settings.SSHSecret},
+		},
 	}
 }
 
-func componentsOfSecret(mgr manager.Manager) handler.MapFunc {
-	return func(ctx context.Context, secret client.Object) []reconcile.Request {
-		var components v1alpha1.DynamoComponentDeploymentList
-		if err := mgr.GetCache().List(ctx, &components, client.InNamespace(secret.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-			mgr.GetLogger().Error(err, "Components were not listed", "secret", secret.GetName())
-			return nil
-		}
-		return component.WaitingForSecrets(components.Items)
-	}
+func mainCache(p parts) cache.Cache     { return p.mgr.GetCache() }
+func registryCache(p parts) cache.Cache { return p.registry }
+
+func (p parts) surroundings(t controllers.Tools) observe.Surroundings {
+	return observe.Surroundings{Cache: p.registry, API: p.mgr.GetAPIReader(), Settings: t.Settings}
 }
+
+// environment is what the process was given besides its flags.
+func environment(name string) string { return os.Getenv(name) }
 
 func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) error {
-	shared := newWriters(mgr)
-	settings := c.Settings(os.Getenv)
-	indexed := map[schema.GroupVersionKind]bool{}
+	registry, err := registrySecrets(mgr, c)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(observe.IndexPods(ctx, mgr.GetFieldIndexer()), observe.IndexRevisions(ctx, mgr.GetFieldIndexer())); err != nil {
+		return err
+	}
+	lookup, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("set up discovery: %w", err)
+	}
+	dynamic := &dynamic{mgr: mgr, indexed: map[schema.GroupVersionKind]bool{}}
+	watch := &apis.Watch{Discovery: lookup, Listener: dynamic, Log: mgr.GetLogger().WithName("apis")}
+	if c.RestrictedNamespace == "" {
+		watch.Definitions = mgr.GetCache()
+	}
+	p := newParts(mgr, registry, c.Settings(environment), watch.Served)
 	for _, k := range kinds() {
-		children, err := served(mgr, k)
-		if err != nil {
-			return err
-		}
-		for _, child := range children {
-			if err := indexOnce(ctx, mgr, child, indexed); err != nil {
-				return err
-			}
-		}
-		if err := add(mgr, settings, shared, k, children); err != nil {
+		if err := dynamic.add(ctx, p, k); err != nil {
 			return fmt.Errorf("add controller %s: %w", k.name, err)
 		}
 	}
-	return nil
-}
-
-// served returns the kinds of children that this cluster has.
-func served(mgr manager.Manager, k kind) ([]client.Object, error) {
-	children := slices.Clone(k.owned)
-	for _, gvk := range k.optional {
-		_, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("look for the API of %s: %w", gvk.Kind, err)
-		}
-		child := &unstructured.Unstructured{}
-		child.SetGroupVersionKind(gvk)
-		children = append(children, child)
+	if err := watch.Look(ctx); err != nil {
+		return fmt.Errorf("look for optional APIs: %w", err)
 	}
-	return children, nil
-}
-
-// indexOnce indexes a kind by owner. Two controllers may have children of one kind; it is indexed for both.
-func indexOnce(ctx context.Context, mgr manager.Manager, child client.Object, indexed map[schema.GroupVersionKind]bool) error {
-	gvk, err := apiutil.GVKForObject(child, mgr.GetScheme())
-	if err != nil || indexed[gvk] {
-		return err
-	}
-	indexed[gvk] = true
-	return observe.Index(ctx, mgr.GetFieldIndexer(), child)
+	return mgr.Add(watch)
 }
 
 // Leader election still records its events in the old group:
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 
-func add(mgr manager.Manager, settings input.Settings, shared writers, k kind, children []client.Object) error {
-	b := builder.ControllerManagedBy(mgr).Named(k.name).
+// build makes the controller of a kind, without its optional watches.
+func build(p parts, k kind, queue source.Source, tools controllers.Tools) (controller.Controller, error) {
+	b := builder.ControllerManagedBy(p.mgr).Named(k.name).
 		For(k.primary, builder.WithPredicates(specOrMetadataChanged())).
+		WatchesRawSource(queue).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: k.workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		})
-	gvks := make([]schema.GroupVersionKind, 0, len(children))
-	for _, child := range children {
-		gvk, err := apiutil.GVKForObject(child, mgr.GetScheme())
-		if err != nil {
-			return err
-		}
-		gvks = append(gvks, gvk)
+	for _, child := range k.owned {
 		b = b.Owns(child, builder.WithPredicates(childChanged()), builder.MatchEveryOwner)
 	}
-	for object, mapping := range k.also {
-		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(mapping(mgr)), builder.WithPredicates(cameOrWent()))
+	for _, r := range k.also {
+		b = b.WatchesRawSource(source.Kind(r.from(p), r.object, handler.EnqueueRequestsFromMapFunc(r.to(p)), r.when))
 	}
-	tools := controllers.Tools{
-		Cache:    mgr.GetCache(),
-		Scheme:   mgr.GetScheme(),
-		Observe:  observe.NewObserver(mgr.GetCache(), mgr.GetScheme(), gvks...),
-		Apply:    shared.apply,
-		Status:   statusio.NewWriter(mgr.GetClient(), mgr.GetEventRecorder("dynamo-operator"), shared.store, clock.RealClock{}),
-		Settings: settings,
+	return b.Build(k.reconciler(tools, p))
+}
+
+func (p parts) tools(observer *observe.Observer) controllers.Tools {
+	return controllers.Tools{
+		Cache:    p.mgr.GetCache(),
+		Scheme:   p.mgr.GetScheme(),
+		Observe:  observer,
+		Apply:    p.apply,
+		Status:   statusio.NewWriter(p.mgr.GetClient(), p.mgr.GetEventRecorder("dynamo-operator"), p.store, clock.RealClock{}),
+		Keys:     p.keys,
+		Pods:     observe.Pods{Cache: p.mgr.GetCache()},
+		Settings: p.settings,
+		Served:   p.served,
 		Clock:    clock.RealClock{},
 		Plans:    memo.New[controllers.Plan](),
 	}
-	return b.Complete(k.reconciler(tools, mgr))
 }

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -49,8 +50,6 @@ type Config struct {
 
 // reserved are the flags whose features come with later releases.
 var reserved = []string{
-	"mpi-run-ssh-secret-name",
-	"mpi-run-ssh-secret-namespace",
 	"dgdr-profiling-cluster-role-name",
 	"checkpoint-storage-type",
 	"checkpoint-signal-host-path",
@@ -90,6 +89,11 @@ func Bind(flags *flag.FlagSet) *Config {
 	flags.StringVar(&c.Render.IngressHostSuffix, "ingress-host-suffix", "", "domain of such Ingresses")
 	flags.StringVar(&c.Render.PlannerClusterRole, "planner-cluster-role-name", "", "ClusterRole of planners (cluster-wide mode)")
 	flags.StringVar(&c.Render.EPPClusterRole, "epp-cluster-role-name", "", "ClusterRole of endpoint pickers (cluster-wide mode)")
+	flags.StringVar(&c.Render.SSHSecret, "mpi-run-ssh-secret-name", "mpi-run-ssh-secret",
+		"Secret with the ssh key pair of mpirun, made when the first graph needs it")
+	flags.StringVar(&c.Render.SSHSecretNamespace, "mpi-run-ssh-secret-namespace", "", "namespace of that Secret, empty for the operator's own")
+	flags.DurationVar(&c.Render.GroveTerminationDelay, "grove-termination-delay", 15*time.Minute,
+		"how long Grove tolerates a gang below its minimum, 0 for Grove's own default")
 	bindReserved(flags, c)
 	c.Zap.BindFlags(flags)
 	return c
@@ -106,12 +110,6 @@ func bindReserved(flags *flag.FlagSet, c *Config) {
 	for _, name := range reserved {
 		flags.Func(name, usage, note(name))
 	}
-	flags.Func("grove-termination-delay", usage, func(text string) error {
-		if _, err := time.ParseDuration(text); err != nil {
-			return err
-		}
-		return note("grove-termination-delay")(text)
-	})
 	for _, name := range []string{"virtual-service-supports-https", "checkpoint-enabled"} {
 		flags.BoolFunc(name, usage, func(text string) error {
 			on, err := strconv.ParseBool(text)
@@ -122,6 +120,9 @@ func bindReserved(flags *flag.FlagSet, c *Config) {
 		})
 	}
 }
+
+// ownNamespaceVariable tells in which namespace the operator runs.
+const ownNamespaceVariable = "POD_NAMESPACE"
 
 // debuggerImageVariable overrides the image of the debug container.
 const debuggerImageVariable = "INTERNAL_IMAGES_DEBUGGER"
@@ -137,6 +138,7 @@ func (c *Config) Settings(environment func(string) string) input.Settings {
 	if s.DebuggerImage == "" {
 		s.DebuggerImage = defaultDebuggerImage
 	}
+	s.SSHSecretNamespace = cmp.Or(s.SSHSecretNamespace, environment(ownNamespaceVariable), c.RestrictedNamespace)
 	return s
 }
 

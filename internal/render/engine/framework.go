@@ -1,8 +1,8 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engine knows what is particular to an inference engine: how it is recognised and what it reads from its
-// environment.
+// Package engine knows what is particular to an inference engine: how it is recognised, what it reads from its environment
+// and how it finds its other nodes.
 package engine
 
 import (

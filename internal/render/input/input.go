@@ -7,7 +7,9 @@ package input
 
 import (
 	"maps"
+	"time"
 
+	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -35,6 +37,41 @@ type Settings struct {
 
 	// DebuggerImage runs beside the main container of a component in debug mode.
 	DebuggerImage string
+
+	// GroveTerminationDelay is how long Grove tolerates a gang below its minimum, 0 or less for Grove's own default.
+	GroveTerminationDelay time.Duration
+
+	// SSHSecret is the Secret with the key pair of mpirun: its name everywhere, and the namespace of the original.
+	SSHSecret          string
+	SSHSecretNamespace string
+
+	// SSHKey is what that Secret holds, empty while nobody has needed it.
+	SSHKey KeyPair
+
+	// Serves are the optional APIs of the cluster, which may come and go while the operator runs.
+	Serves Capabilities
+}
+
+// KeyPair is the key with which mpirun logs in to its workers, in the forms that ssh reads.
+type KeyPair struct{ Private, Public []byte }
+
+// IsEmpty tells whether there is no key.
+func (k KeyPair) IsEmpty() bool { return len(k.Private) == 0 }
+
+// Capabilities are optional APIs that a cluster may serve.
+type Capabilities struct {
+	Grove, LWS, Volcano, KAI, InferencePool, Istio bool
+}
+
+// Add marks an API as served by the name that users give it, and tells whether there is one of that name.
+func (c *Capabilities) Add(name string) bool {
+	flag, ok := map[string]*bool{
+		"grove": &c.Grove, "lws": &c.LWS, "volcano": &c.Volcano, "kai": &c.KAI, "istio": &c.Istio, "inferencepool": &c.InferencePool,
+	}[name]
+	if ok {
+		*flag = true
+	}
+	return ok
 }
 
 // Component is one component and where it stands.
@@ -52,6 +89,8 @@ type Component struct {
 	Path     *field.Path
 	Settings Settings
 	World    World
+	// OnGrove tells that the component is a clique of its graph's PodCliqueSet.
+	OnGrove bool
 }
 
 // World is what rendering has to know about the namespace around a component.
@@ -60,10 +99,25 @@ type World struct {
 	PullSecrets []string `json:"pullSecrets,omitempty"`
 	// Account is the ServiceAccount marked for component pods, empty for none.
 	Account string `json:"account,omitempty"`
+	// Volcano tells that Volcano schedules the groups of a component of several nodes, each group as a gang.
+	Volcano bool `json:"volcano,omitempty"`
 }
 
 // IsEmpty tells whether nothing was found.
-func (w World) IsEmpty() bool { return len(w.PullSecrets) == 0 && w.Account == "" }
+func (w World) IsEmpty() bool { return len(w.PullSecrets) == 0 && w.Account == "" && !w.Volcano }
+
+// Graph is what rendering has to know about the place of a whole graph.
+type Graph struct {
+	Settings Settings
+	// OnGrove tells that the graph becomes a PodCliqueSet and not components.
+	OnGrove bool
+	// Live is its PodCliqueSet, nil for none.
+	Live *grovev1alpha1.PodCliqueSet
+	// Worlds are the surroundings of each service. Components of other graphs find theirs themselves.
+	Worlds map[string]World
+	// Restarts are the restart tokens that services carry.
+	Restarts map[string]string
+}
 
 // FromDeployment views a DynamoComponentDeployment as a component. Path is nil for "spec" of that object itself.
 func FromDeployment(c *v1alpha1.DynamoComponentDeployment, s Settings, path *field.Path) Component {

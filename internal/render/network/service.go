@@ -21,7 +21,7 @@ import (
 // select by graph and component: by type alone, two workers of one graph would answer for each other.
 func Services(c input.Component, pods corev1.PodTemplateSpec) []*corev1.Service {
 	everyPod, pod := selector(c, pods.Labels), pods.Spec
-	if !c.Switched(names.AnnotationStealingTrafficDebug) {
+	if !Debugged(c) {
 		return []*corev1.Service{service(c, pod, c.Name, everyPod)}
 	}
 	production := with(everyPod, names.LabelSelector, c.Name)
@@ -36,12 +36,19 @@ func Services(c input.Component, pods corev1.PodTemplateSpec) []*corev1.Service 
 	}
 }
 
+// Debugged tells whether a component has a second workload that takes its traffic. Only one that runs as a Deployment can.
+func Debugged(c input.Component) bool {
+	return c.Switched(names.AnnotationStealingTrafficDebug) && !c.OnGrove && !c.Spec.IsMultinode()
+}
+
 func service(c input.Component, pod corev1.PodSpec, name string, selector map[string]string) *corev1.Service {
+	annotations := c.ObjectAnnotations()
+	if c.OnGrove {
+		annotations = nil
+	}
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: c.Namespace, Labels: serviceLabels(c), Annotations: c.ObjectAnnotations(),
-		},
-		Spec: corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{port(c, pod)}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.Namespace, Labels: serviceLabels(c), Annotations: annotations},
+		Spec:       corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{port(c, pod)}},
 	}
 }
 
@@ -51,7 +58,7 @@ func serviceLabels(c input.Component) map[string]string {
 		return labels
 	}
 	labels[names.LabelDiscoveryBackend] = names.DiscoveryKubernetes
-	if !c.IsFrontend() {
+	if !c.IsFrontend() || c.OnGrove {
 		labels[names.LabelDiscoveryEnabled] = names.True
 	}
 	return labels
@@ -66,6 +73,9 @@ func selector(c input.Component, pods map[string]string) map[string]string {
 	want := map[string]string{}
 	for _, key := range keys {
 		want[key] = pods[key]
+	}
+	if c.Spec.IsMultinode() {
+		want[names.LabelRole] = names.Leader // only leaders serve
 	}
 	return want
 }

@@ -32,11 +32,16 @@ type Options struct {
 	Workload string
 	// Debug marks the pods of a component's second, debugged workload.
 	Debug bool
+	// Group is the place of the pods among the nodes of a replica, nil where each pod is a replica by itself.
+	Group *engine.Group
 }
 
-// Template renders the pod template of a component that runs on one node.
+// inWorker tells whether the pods only lend their node to a leader: nobody talks to them.
+func (o Options) inWorker() bool { return o.Group != nil && o.Group.Role == engine.Worker }
+
+// Template renders the pod template of a component.
 func Template(c input.Component, o Options) (corev1.PodTemplateSpec, field.ErrorList) {
-	spec, errs := podSpec(c)
+	spec, errs := podSpec(c, o)
 	if o.Debug || c.Switched(names.AnnotationDebugMode) {
 		addDebugger(&spec, c)
 	}
@@ -46,7 +51,7 @@ func Template(c input.Component, o Options) (corev1.PodTemplateSpec, field.Error
 	}, errs
 }
 
-func podSpec(c input.Component) (corev1.PodSpec, field.ErrorList) {
+func podSpec(c input.Component, o Options) (corev1.PodSpec, field.ErrorList) {
 	framework, errs := engine.Framework(c)
 	role := roleDefaults(c)
 	main, more := mainContainer(c, framework, role.container)
@@ -54,6 +59,11 @@ func podSpec(c input.Component) (corev1.PodSpec, field.ErrorList) {
 	claims, more := claimMounts(c, framework)
 	errs = append(errs, more...)
 	main.VolumeMounts = append(main.VolumeMounts, claims.container...)
+	var wiring []corev1.Volume
+	if o.Group != nil {
+		wiring, more = engine.Wire(&main, c, framework, *o.Group)
+		errs = append(errs, more...)
+	}
 
 	spec := role.pod
 	user := userPodSpec(c)
@@ -63,7 +73,7 @@ func podSpec(c input.Component) (corev1.PodSpec, field.ErrorList) {
 	}
 	setAccount(&spec, c)
 	spec.Containers = append(slices.Clone(spec.Containers), main)
-	spec.Volumes = slices.Concat(withVolumes(role.pod.Volumes, spec.Volumes), claims.pod)
+	spec.Volumes = slices.Concat(withVolumes(role.pod.Volumes, spec.Volumes), claims.pod, wiring)
 	addPullSecrets(&spec, c.World.PullSecrets)
 	return spec, errs
 }
@@ -75,6 +85,7 @@ func setAccount(spec *corev1.PodSpec, c input.Component) {
 	case spec.ServiceAccountName != "":
 	case c.Discovery() == names.DiscoveryKubernetes:
 		spec.ServiceAccountName = names.DiscoveryAccount(c.Parent())
+	case c.OnGrove: // Grove leaves it to the namespace
 	case c.World.Account != "":
 		spec.ServiceAccountName = c.World.Account
 	default:
@@ -108,6 +119,11 @@ func podLabels(c input.Component, o Options) map[string]string {
 	}
 	if c.Spec.Annotations[names.AnnotationEnableMetrics] != names.False {
 		labels[names.LabelMetricsEnabled] = names.True
+	}
+	if o.inWorker() {
+		// Whoever scrapes or calls pods by these labels would take a worker, which has no probes, for one that serves.
+		delete(labels, names.LabelMetricsEnabled)
+		delete(labels, names.LabelBaseModelHash)
 	}
 	if c.Spec.ComponentType != "" {
 		labels[names.LabelComponentType] = c.Spec.ComponentType

@@ -1,0 +1,153 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/explain"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/rollout"
+)
+
+// Seen is what a graph's workloads look like.
+type Seen struct {
+	OnGrove bool
+	// Moving tells that workloads of the other orchestrator are still there.
+	Moving bool
+	// CliqueSet is the graph's PodCliqueSet, nil for none.
+	CliqueSet *grovev1alpha1.PodCliqueSet
+	Services  map[string]Service
+}
+
+// Service is what one service's workload looks like.
+type Service struct {
+	Exists bool
+	// Restart is the restart token that the workload carries.
+	Restart string
+	Counts  v1alpha1.ServiceReplicaStatus
+	// Why it is not ready, empty for one all of whose replicas are of the live generation and serve.
+	Why string
+	// Serves tells that at least one replica takes requests, or that none is wanted.
+	Serves bool
+
+	// scales is what Grove made of the service, nil for nothing yet.
+	scales client.Object
+}
+
+// see reads what the graph's workloads look like. Children are in the newest state that is known.
+func (r *Reconciler) see(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, onGrove bool, children apply.Children) (Seen, error) {
+	seen := Seen{OnGrove: onGrove, Services: make(map[string]Service, len(g.Spec.Services))}
+	if !onGrove {
+		for service := range g.Spec.Services {
+			key := recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: names.Component(g.Name, service)}}
+			c, _ := r.Apply.Newest(key, children[key]).(*v1alpha1.DynamoComponentDeployment)
+			seen.Services[service] = asComponent(key.Name, c)
+		}
+		return seen, nil
+	}
+	key := recent.Key{GroupKind: cliqueSetKind, NamespacedName: client.ObjectKeyFromObject(g)}
+	seen.CliqueSet, _ = r.Apply.Newest(key, children[key]).(*grovev1alpha1.PodCliqueSet)
+	for service, spec := range g.Spec.Services {
+		report := Service{Counts: g.Status.Services[service], Why: "Grove's API is not served"}
+		if r.Served().Grove {
+			var err error
+			if report, err = r.clique(ctx, g, service, spec, seen.CliqueSet); err != nil {
+				return seen, err
+			}
+		}
+		seen.Services[service] = report
+	}
+	return seen, nil
+}
+
+// clique reads what Grove made of a service.
+func (r *Reconciler) clique(
+	ctx context.Context, g *v1alpha1.DynamoGraphDeployment, service string, spec *v1alpha1.DynamoComponentDeploymentSharedSpec, set *grovev1alpha1.PodCliqueSet,
+) (Service, error) {
+	key := client.ObjectKey{Namespace: g.Namespace, Name: names.GroveReplica(g.Name, service)}
+	var report Service
+	if spec.IsMultinode() {
+		group := &grovev1alpha1.PodCliqueScalingGroup{}
+		found, err := r.get(ctx, key, group)
+		if err != nil {
+			return Service{}, err
+		}
+		report = asScalingGroup(key.Name, group, found, set)
+	} else {
+		clique := &grovev1alpha1.PodClique{}
+		found, err := r.get(ctx, key, clique)
+		if err != nil {
+			return Service{}, err
+		}
+		report = asClique(key.Name, clique, found, set)
+	}
+	report.Restart = restartOf(set, service)
+	if report.Why == "" {
+		return report, nil
+	}
+	pods, err := r.Pods.Of(ctx, g.Namespace, names.Component(g.Name, service))
+	if cause := explain.Pods(pods); cause != "" {
+		report.Why += "; " + cause
+	}
+	return report, err
+}
+
+func (r *Reconciler) get(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
+	err := r.Cache.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %T %q: %w", into, key.Name, err)
+	}
+	return true, nil
+}
+
+// nextRestart plans the next step of a restart from what is seen.
+func nextRestart(g *v1alpha1.DynamoGraphDeployment, seen Seen) rollout.Restart {
+	known := map[string]rollout.Seen{}
+	for name, service := range seen.Services {
+		if service.Exists {
+			known[name] = rollout.Seen{Token: service.Restart, Done: service.Why == ""}
+		}
+	}
+	return rollout.Next(g.Spec.Restart, slices.Collect(maps.Keys(g.Spec.Services)), g.Status.Restart, known)
+}
+
+// scale asks Grove for the number of replicas that the graph wants. Grove takes the number in a PodCliqueSet only for
+// what it makes anew.
+func (r *Reconciler) scale(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, seen Seen) error {
+	var errs []error
+	for name, service := range seen.Services {
+		want := g.Spec.Services[name].Replicas
+		if want == nil || service.scales == nil || seen.Moving {
+			continue
+		}
+		key := recent.Key{NamespacedName: client.ObjectKeyFromObject(service.scales)}
+		has := int32(0)
+		switch live := service.scales.(type) {
+		case *grovev1alpha1.PodClique:
+			key.GroupKind, has = cliqueKind, live.Spec.Replicas
+		case *grovev1alpha1.PodCliqueScalingGroup:
+			key.GroupKind, has = scalingGroupKind, live.Spec.Replicas
+		}
+		if has != *want {
+			errs = append(errs, client.IgnoreNotFound(r.Apply.Scale(ctx, g, key, service.scales, *want)))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,37 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+)
+
+// Clear deletes children that make way for others. Each stays in sight until everything below it is gone, so that what
+// follows finds its names free.
+func (a *Applier) Clear(ctx context.Context, owner client.Object, children Children) error {
+	for key, live := range children {
+		if live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(live, owner) {
+			continue
+		}
+		uid := live.GetUID()
+		err := a.writer.Delete(ctx, live, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete %s: %w", key, err)
+		}
+		a.memory.drop(owner.GetUID(), key)
+	}
+	return nil
+}
+
+// Keep makes an object that belongs to nobody and outlives everything. That there is one already is an error.
+func (a *Applier) Keep(ctx context.Context, obj client.Object) error {
+	obj.SetLabels(with(obj.GetLabels(), names.LabelApplied, names.OperatorName))
+	return a.writer.Create(ctx, obj, client.FieldOwner(names.FieldManager))
+}
