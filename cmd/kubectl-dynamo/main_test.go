@@ -46,9 +46,10 @@ func TestCommandLinesEndAsTheyShould(t *testing.T) {
 		"unknown output":            {"render -f x -o wide", exitUsage, `error: --output "wide" is not one of yaml, json, name` + see},
 		"unknown orchestrator":      {"render -f x --orchestrator nomad", exitUsage, `error: --orchestrator "nomad" is not one of deployment, lws, grove` + see},
 		"unknown capability":        {"render -f x --capabilities lws,slurm", exitUsage, `error: --capabilities "slurm" is not one of grove, lws, volcano, kai, istio, inferencepool, monitoring` + see},
-		"LeaderWorkerSets":          {"render -f testdata/graph.yaml --orchestrator lws", exitProblem, "error: --orchestrator lws: this release renders Deployments only\n"},
-		"Grove":                     {"render -f testdata/graph.yaml --orchestrator grove", exitProblem, "error: --orchestrator grove: this release renders Deployments only\n"},
-		"Grove by the rule":         {"render -f testdata/graph.yaml --capabilities grove", exitProblem, `testdata/graph.yaml: DynamoGraphDeployment chat: metadata.annotations[nvidia.com/enable-grove]: Forbidden: the graph would run on Grove, which this release does not render yet; set it to "false"` + "\n"},
+		"LeaderWorkerSets":          {"render -f testdata/nodes.yaml --orchestrator lws", exitFine, ""},
+		"Grove":                     {"render -f testdata/nodes.yaml --orchestrator grove", exitFine, ""},
+		"nothing for several nodes": {"render -f testdata/nodes.yaml --orchestrator deployment", exitProblem, "testdata/nodes.yaml: DynamoGraphDeployment nodes: spec.services[Worker].multinode: Forbidden: no multinode orchestrator available: install LeaderWorkerSet or Grove in the cluster, or remove multinode\n"},
+		"Grove by the rule":         {"render -f testdata/nodes.yaml --capabilities grove", exitFine, ""},
 		"a file that is not there":  {"render -f testdata/none.yaml", exitProblem, "error: stat testdata/none.yaml: no such file or directory\n"},
 		"no configuration there":    {"render -f testdata/graph.yaml --config none.yaml", exitProblem, "error: open none.yaml: no such file or directory\n"},
 		"a wrong configuration":     {"render -f testdata/component.yaml --config testdata/graph.yaml", exitProblem, `testdata/graph.yaml: kind: Unsupported value: "DynamoGraphDeployment": supported values: "OperatorConfiguration"` + "\n"},
@@ -56,7 +57,7 @@ func TestCommandLinesEndAsTheyShould(t *testing.T) {
 		"nothing on standard input": {"render -f -", exitProblem, "error: nothing to render in -\n"},
 		"another namespace":         {"render -f testdata/graph.yaml -f testdata/component.yaml -n team-a", exitFine, ""},
 		"every problem of a graph": {"render -f testdata/broken.yaml", exitProblem,
-			"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Worker].multinode: Forbidden: not supported by this release yet; remove it to deploy\n" +
+			"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Worker].replicas: Invalid value: -1: must not be negative\n" +
 				"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Frontend].extraPodSpec.mainContainer.image: Required value: name the image that runs this component\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

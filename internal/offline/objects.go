@@ -44,8 +44,8 @@ const (
 	Grove      Orchestrator = "grove"
 )
 
-// place is where a graph would stand: with nothing in the cluster yet but the APIs the operator was told of.
-func (o Operator) place(g *v1alpha1.DynamoGraphDeployment) input.Graph {
+// Place is where a graph would stand: with nothing in the cluster yet but the APIs the operator was told of.
+func (o Operator) Place(g *v1alpha1.DynamoGraphDeployment) input.Graph {
 	in := input.Graph{Settings: o.Settings}
 	in.Settings.Serves = o.serves()
 	switch o.Orchestrator {
@@ -60,6 +60,15 @@ func (o Operator) place(g *v1alpha1.DynamoGraphDeployment) input.Graph {
 			in.Restarts[service] = r.ID // what is made anew is made with the token of a restart
 		}
 	}
+	return in
+}
+
+// Component is a component where it would stand.
+func (o Operator) Component(c *v1alpha1.DynamoComponentDeployment) input.Component {
+	settings := o.Settings
+	settings.Serves = o.serves()
+	in := input.FromDeployment(c, settings, nil)
+	in.World.Volcano = c.IsMultinode() && settings.Serves.Volcano
 	return in
 }
 
@@ -149,7 +158,7 @@ func (w *work) document(d Document) {
 }
 
 func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
-	in := w.operator.place(g)
+	in := w.operator.Place(g)
 	stages, errs := render.Graph(g, in)
 	if errs = united(admission.Graph(g), errs); len(errs) > 0 {
 		// Somebody who mends a file wants to hear of everything at once.
@@ -182,11 +191,7 @@ func united(errs, more field.ErrorList) field.ErrorList {
 }
 
 func (w *work) component(d Document, c *v1alpha1.DynamoComponentDeployment) {
-	settings := w.operator.Settings
-	settings.Serves = w.operator.serves()
-	in := input.FromDeployment(c, settings, nil)
-	in.World.Volcano = c.IsMultinode() && settings.Serves.Volcano
-	stages, errs := render.Component(in)
+	stages, errs := render.Component(w.operator.Component(c))
 	if errs = united(admission.Component(c), errs); len(errs) > 0 {
 		w.complain(d, errs)
 		return

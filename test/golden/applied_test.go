@@ -30,7 +30,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/offline"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
-	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
 
 // The operator applies a graph in two steps: the graph's own objects, and later, from what the API server has stored of
@@ -50,7 +49,7 @@ func TestTheOperatorAppliesWhatIsPrinted(t *testing.T) {
 			}
 			sent := newRecorder(t)
 			for _, d := range documents {
-				sent.document(d.Object, operator.Settings)
+				sent.document(d.Object, operator)
 			}
 			want := map[recent.Key]map[string]any{}
 			for _, o := range printed {
@@ -85,25 +84,25 @@ func newRecorder(t *testing.T) *recorder {
 	return &recorder{t: t, scheme: scheme, objects: map[recent.Key]map[string]any{}}
 }
 
-func (r *recorder) document(object client.Object, s input.Settings) {
+func (r *recorder) document(object client.Object, played offline.Operator) {
 	switch o := object.(type) {
 	case *v1alpha1.DynamoGraphDeployment:
-		stages, errs := render.Graph(o, input.Graph{Settings: s})
+		stages, errs := render.Graph(o, played.Place(o))
 		if len(errs) > 0 {
 			r.t.Fatal(errs)
 		}
 		for _, key := range r.apply(o, stages) {
 			if key.Kind == v1alpha1.KindDynamoComponentDeployment {
-				r.component(r.stored(key), s)
+				r.component(r.stored(key), played)
 			}
 		}
 	case *v1alpha1.DynamoComponentDeployment:
-		r.component(o, s)
+		r.component(o, played)
 	}
 }
 
-func (r *recorder) component(c *v1alpha1.DynamoComponentDeployment, s input.Settings) {
-	stages, errs := render.Component(input.FromDeployment(c, s, nil))
+func (r *recorder) component(c *v1alpha1.DynamoComponentDeployment, played offline.Operator) {
+	stages, errs := render.Component(played.Component(c))
 	if len(errs) > 0 {
 		r.t.Fatal(errs)
 	}
