@@ -29,8 +29,23 @@ type progress struct {
 	serves string
 }
 
-// why it is not ready, empty for ready. Until Grove has taken over the latest PodCliqueSet, counts are about the past.
+// why it is not ready, empty for ready.
 func (p progress) why(set *grovev1alpha1.PodCliqueSet) string {
+	switch {
+	case p.want == 0:
+	case p.serving != p.want:
+		return fmt.Sprintf("desired=%d, %s=%d", p.want, p.serves, p.serving)
+	case p.updated != p.want:
+		return fmt.Sprintf("desired=%d, updated=%d", p.want, p.updated)
+	case p.present != p.want:
+		return fmt.Sprintf("performing rolling update: desired=%d, replicas=%d", p.want, p.present)
+	}
+	return p.outdated(set)
+}
+
+// outdated tells why what Grove reports is about the past: until it has taken over the latest PodCliqueSet, nobody knows
+// how far it is with it.
+func (p progress) outdated(set *grovev1alpha1.PodCliqueSet) string {
 	switch {
 	case set == nil:
 		return "waiting for its PodCliqueSet"
@@ -42,14 +57,6 @@ func (p progress) why(set *grovev1alpha1.PodCliqueSet) string {
 		return fmt.Sprintf("spec not yet processed: generation=%d, observedGeneration=%d", p.generation, *p.observed)
 	case p.setHash != nil && set.Status.CurrentGenerationHash != nil && *p.setHash != *set.Status.CurrentGenerationHash:
 		return "the latest PodCliqueSet has not been rolled out yet"
-	case p.want == 0:
-		return ""
-	case p.serving != p.want:
-		return fmt.Sprintf("desired=%d, %s=%d", p.want, p.serves, p.serving)
-	case p.updated != p.want:
-		return fmt.Sprintf("desired=%d, updated=%d", p.want, p.updated)
-	case p.present != p.want:
-		return fmt.Sprintf("performing rolling update: desired=%d, replicas=%d", p.want, p.present)
 	}
 	return ""
 }
@@ -66,10 +73,11 @@ func asClique(name string, q *grovev1alpha1.PodClique, found bool, set *grovev1a
 	if found {
 		report.Exists, report.scales = true, q
 		report.Serves = q.Status.ReadyReplicas > 0 || q.Spec.Replicas == 0
-		why = progress{
+		p := progress{
 			generation: q.Generation, observed: q.Status.ObservedGeneration, setHash: q.Status.CurrentPodCliqueSetGenerationHash,
 			want: q.Spec.Replicas, serving: q.Status.ReadyReplicas, updated: q.Status.UpdatedReplicas, present: q.Status.Replicas, serves: "ready",
-		}.why(set)
+		}
+		why, report.Outdated = p.why(set), p.outdated(set) != ""
 	}
 	if why != "" {
 		report.Why = "podclique/" + name + ": " + why
@@ -86,10 +94,11 @@ func asScalingGroup(name string, s *grovev1alpha1.PodCliqueScalingGroup, found b
 	if found {
 		report.Exists, report.scales = true, s
 		report.Serves = s.Status.AvailableReplicas > 0 || s.Spec.Replicas == 0
-		why = progress{
+		p := progress{
 			generation: s.Generation, observed: s.Status.ObservedGeneration, setHash: s.Status.CurrentPodCliqueSetGenerationHash,
 			want: s.Spec.Replicas, serving: s.Status.AvailableReplicas, updated: s.Status.UpdatedReplicas, present: s.Status.Replicas, serves: "available",
-		}.why(set)
+		}
+		why, report.Outdated = p.why(set), p.outdated(set) != ""
 	}
 	if why != "" {
 		report.Why = "pcsg/" + name + ": " + why

@@ -30,7 +30,8 @@ var kind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: Name}
 // Owned are the kinds of a graph's direct children that every cluster has. Services and Ingresses are its own on Grove.
 func Owned() []client.Object {
 	return []client.Object{
-		&v1alpha1.DynamoComponentDeployment{}, &corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{}, &corev1.Secret{},
+		&v1alpha1.DynamoComponentDeployment{}, &v1alpha1.DynamoGraphDeploymentScalingAdapter{},
+		&corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{}, &corev1.Secret{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{}, &networkingv1.Ingress{},
 	}
 }
@@ -39,12 +40,15 @@ func Owned() []client.Object {
 type Reconciler struct {
 	controllers.Tools
 	Surroundings observe.Surroundings
+	// Queues is where KAI's queues are read: they belong to the cluster, which not every operator may watch.
+	Queues client.Reader
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=create;delete;list;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliquesets,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques;podcliquescalinggroups,verbs=list;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques/scale;podcliquescalinggroups/scale,verbs=patch
@@ -93,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if len(plan.Problems) > 0 {
 		result, err := r.store(ctx, g, Refused(g, plan.Problems, seen, r.Now()))
-		return statusio.Answer(result, 0, err, place.KeyProblem)
+		return statusio.Answer(result, place.askAgain(), err, place.KeyProblem)
 	}
 	if err := r.Observe.Named(ctx, plan.Children, observed); err != nil {
 		return reconcile.Result{}, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	grovecommon "github.com/ai-dynamo/grove/operator/api/common"
 	corev1 "k8s.io/api/core/v1"
@@ -78,14 +79,28 @@ func (r *Reconciler) missingQueue(ctx context.Context, g *v1alpha1.DynamoGraphDe
 	}
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(queueKind)
-	err := r.Cache.Get(ctx, client.ObjectKey{Name: queue}, found)
+	err := r.Queues.Get(ctx, client.ObjectKey{Name: queue}, found)
 	if apierrors.IsNotFound(err) {
 		return queue, nil
+	}
+	if apierrors.IsForbidden(err) {
+		return "", nil // an operator of one namespace may not look; KAI will
 	}
 	if err != nil {
 		return "", fmt.Errorf("read KAI queue %q: %w", queue, err)
 	}
 	return "", nil
+}
+
+// queuePause is how long to wait before a queue that was not there is looked for again by an operator that cannot watch.
+const queuePause = 30 * time.Second
+
+// askAgain is when to look again for what no event tells of, 0 for never.
+func (p Place) askAgain() time.Duration {
+	if p.MissingQueue != "" && !p.Settings.ClusterWide {
+		return queuePause
+	}
+	return 0
 }
 
 // schedulers are those under which the pods of a live PodCliqueSet run.

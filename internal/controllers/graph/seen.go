@@ -41,6 +41,8 @@ type Service struct {
 	Counts  v1alpha1.ServiceReplicaStatus
 	// Why it is not ready, empty for one all of whose replicas are of the live generation and serve.
 	Why string
+	// Outdated tells that the counts are about the past: Grove has not taken over the latest PodCliqueSet.
+	Outdated bool
 	// Serves tells that at least one replica takes requests, or that none is wanted.
 	Serves bool
 
@@ -121,9 +123,15 @@ func (r *Reconciler) get(ctx context.Context, key client.ObjectKey, into client.
 func nextRestart(g *v1alpha1.DynamoGraphDeployment, seen Seen) rollout.Restart {
 	known := map[string]rollout.Seen{}
 	for name, service := range seen.Services {
-		if service.Exists {
-			known[name] = rollout.Seen{Token: service.Restart, Done: service.Why == ""}
+		if !service.Exists {
+			continue
 		}
+		done := service.Why == ""
+		if was := g.Status.Restart; service.Outdated && was != nil && was.ObservedID == service.Restart {
+			// One PodCliqueSet holds all services: telling one of a restart makes nothing unknown about the others.
+			done = !slices.Contains(was.InProgress, name)
+		}
+		known[name] = rollout.Seen{Token: service.Restart, Done: done}
 	}
 	return rollout.Next(g.Spec.Restart, slices.Collect(maps.Keys(g.Spec.Services)), g.Status.Restart, known)
 }
