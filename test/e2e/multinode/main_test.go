@@ -12,5 +12,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithNodes(16, 8), harness.WithLWS())
+	harness.Main(m, harness.WithNodes(nodes(), 8), harness.WithLWS(), harness.WithAudit())
 }
