@@ -96,6 +96,7 @@ type DynamoGraphDeploymentSpec struct {
 
 	// Services of the graph by name, for example a frontend and its workers.
 	// +kubebuilder:validation:MaxProperties=25
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name in oldSelf) && oldSelf.all(name, name in self)",message="services cannot be added, removed or renamed on a graph that exists: create another graph, or set replicas to 0"
 	// +optional
 	Services map[string]*DynamoComponentDeploymentSharedSpec `json:"services,omitempty"`
 

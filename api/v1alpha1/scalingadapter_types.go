@@ -34,9 +34,9 @@ type DynamoGraphDeploymentScalingAdapterSpec struct {
 
 // DynamoGraphDeploymentScalingAdapterStatus is what the scale subresource reads back.
 type DynamoGraphDeploymentScalingAdapterStatus struct {
-	// Replicas last handed to the graph; not a count of pods.
+	// Replicas of the service that are there, as the graph counts them.
 	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas int32 `json:"replicas"`
 
 	// Label selector of the pods of the service, in text form, for autoscalers that read pod metrics.
 	// +optional

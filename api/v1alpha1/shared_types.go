@@ -47,6 +47,7 @@ const (
 const (
 	ConditionReady                = "Ready"
 	ConditionAvailable            = "Available"
+	ConditionPaused               = "Paused"
 	ConditionValid                = "Valid"
 	ConditionDynamoComponentReady = "DynamoComponentReady"
 	ConditionEndpointsReady       = "EndpointsReady"

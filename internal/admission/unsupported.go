@@ -33,7 +33,6 @@ func unsupportedShared(s *v1alpha1.DynamoComponentDeploymentSharedSpec, at *fiel
 		used bool
 		at   *field.Path
 	}{
-		{s.ScalingAdapter != nil && s.ScalingAdapter.Enabled, at.Child("scalingAdapter")},
 		{s.Checkpoint != nil && s.Checkpoint.Enabled, at.Child("checkpoint")},
 	} {
 		if row.used {

@@ -14,10 +14,15 @@ const (
 	Shared
 	// Borrowed objects are Shared unless somebody else made them; then they are used as they are.
 	Borrowed
-	// Once objects are created where they are missing and never changed or taken away before their owner goes: data
-	// outlives opinions about it.
+	// Once objects are created where they are missing and never changed: what is in them, data or an autoscaler's number,
+	// outlives the opinion they were made with.
 	Once
+	// Retained objects are Once and belong to nobody: they stay when what they were made for goes.
+	Retained
 )
 
 // IsShared tells whether an object may have several owners.
 func (b Belonging) IsShared() bool { return b == Shared || b == Borrowed }
+
+// IsMadeOnce tells whether an object is left as it is once it is there.
+func (b Belonging) IsMadeOnce() bool { return b == Once || b == Retained }

@@ -6,6 +6,10 @@
 package controllers
 
 import (
+	"context"
+	"fmt"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,11 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/memo"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/sshkey"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
@@ -86,6 +93,32 @@ func (t Tools) Forget(req reconcile.Request) {
 		t.Apply.Forget(uid)
 		t.Status.Forget(uid)
 	}
+}
+
+// IsPaused tells whether somebody wants an object's children to be left alone.
+func IsPaused(obj client.Object) bool {
+	return strings.EqualFold(obj.GetAnnotations()[names.AnnotationReconcile], names.Paused)
+}
+
+// Converge brings children to a plan, or only finds out what that would change.
+func (t Tools) Converge(ctx context.Context, paused bool, owner client.Object, plan apply.Plan, observed apply.Children) apply.Result {
+	if paused {
+		return t.Apply.Held(ctx, owner, plan, observed)
+	}
+	return t.Apply.All(ctx, owner, plan, observed)
+}
+
+// PutPaused tells that an owner is paused, and what is held back for it.
+func PutPaused(set *conditions.Set, paused bool, held []string) {
+	if !paused {
+		return
+	}
+	message := "Nothing is held back"
+	if len(held) > 0 {
+		message = fmt.Sprintf("%d changes are held back: %s", len(held), conditions.Enumerate(held))
+	}
+	set.Put(v1alpha1.ConditionPaused, metav1.ConditionTrue, conditions.PausedByAnnotation,
+		message+"; remove annotation "+names.AnnotationReconcile+" to go on")
 }
 
 // Now is the time a status changes at.

@@ -16,6 +16,10 @@ import (
 // FieldManager owns every field the operator applies to its children.
 const FieldManager = "dynamo-operator"
 
+// FieldManagerScaling owns the replicas that a scaling adapter hands to a service of a graph. It has a name of its own, so
+// that a user whose apply meets it reads who set the number.
+const FieldManagerScaling = "dynamo-scaling"
+
 // Labels of the wire contract, and one of our own.
 const (
 	LabelSelector         = "nvidia.com/selector"
@@ -56,6 +60,8 @@ const (
 	AnnotationEnableMetrics         = "nvidia.com/enable-metrics"
 	AnnotationEnableGrove           = "nvidia.com/enable-grove"
 	AnnotationQueue                 = "nvidia.com/kai-scheduler-queue"
+	AnnotationReconcile             = "nvidia.com/reconcile"
+	AnnotationDisruptionBudget      = "nvidia.com/pod-disruption-budget"
 	AnnotationBaseModel             = "nvidia.com/dynamo-base-model"
 	AnnotationRestartAt             = "nvidia.com/restartAt"
 	AnnotationStrategy              = "nvidia.com/deployment-strategy"
@@ -70,6 +76,9 @@ const (
 	// today's intent needs no request, also after a restart of the operator.
 	AnnotationAppliedHash = "nvidia.com/applied-hash"
 
+	// AnnotationRetainClaims on a graph makes the claims it creates outlive it.
+	AnnotationRetainClaims = "nvidia.com/retain-pvcs"
+
 	// AnnotationSurroundings records on a workload what was found around it when its pods were rendered.
 	AnnotationSurroundings = "nvidia.com/surroundings"
 
@@ -81,6 +90,10 @@ const (
 	SwitchPrefix = "nvidia.com/"
 )
 
+// Finalizer holds a component until its keys are gone from etcd. Nothing else has it: an object that leaves nothing behind
+// goes without the operator.
+const Finalizer = "nvidia.com/finalizer"
+
 // Values used with the labels above.
 const (
 	OperatorName = "dynamo-operator"
@@ -88,6 +101,7 @@ const (
 	False        = "false"
 	RBAC         = "rbac"
 	Debug        = "debug"
+	Paused       = "paused"
 	Leader       = "leader"
 	Worker       = "worker"
 )
@@ -183,6 +197,12 @@ func WorkerClique(service string) string { return Clique(service) + "-wkr" }
 
 // GroveReplica names what Grove makes of a clique or scaling group: a PodCliqueSet of ours has exactly one replica.
 func GroveReplica(graph, service string) string { return graph + "-0-" + Clique(service) }
+
+// DiscoveryKeys begins every key under which the processes of a component are found in etcd. It ends in a slash, so that
+// "decode" is not the beginning of "decode2".
+func DiscoveryKeys(dynamoNamespace, service string) string {
+	return "/" + dynamoNamespace + "/components/" + service + "/"
+}
 
 // DiscoveryAccount names the ServiceAccount under which a graph's pods find each other.
 func DiscoveryAccount(graph string) string { return graph + "-k8s-service-discovery" }

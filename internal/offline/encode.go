@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +31,7 @@ type encoder struct{ scheme *runtime.Scheme }
 func newEncoder() encoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
+		appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
 		lwsv1.AddToScheme, grovev1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
@@ -59,7 +60,9 @@ func (e encoder) applied(rendered render.Object, owner client.Object) (*unstruct
 	}
 	labels[names.LabelApplied] = names.OperatorName
 	object.SetLabels(labels)
-	setOwners(object, ownerOf(rendered.Belonging, owner))
+	if rendered.Belonging != belonging.Retained {
+		setOwners(object, ownerOf(rendered.Belonging, owner))
+	}
 	return object, nil
 }
 

@@ -32,6 +32,8 @@ func cliqueSet(g *v1alpha1.DynamoGraphDeployment, components []input.Component, 
 		if c.Spec.IsMultinode() {
 			serving = names.LeaderClique(c.Service())
 		}
+		guard, problems := guarded(c, templates[serving])
+		errs, objects = append(errs, problems...), append(objects, guard...)
 		// A picker's Service is what the graph's InferencePool points to, however workers find each other.
 		if c.Discovery() == names.DiscoveryKubernetes || c.IsFrontend() || c.Is(v1alpha1.ComponentTypeEPP) {
 			objects = append(objects, called(c, templates[serving])...)
@@ -44,7 +46,7 @@ func cliqueSet(g *v1alpha1.DynamoGraphDeployment, components []input.Component, 
 			objects = append(objects, published(c)...)
 		}
 	}
-	return objects, nil
+	return objects, errs
 }
 
 // Queue is the KAI queue in which the pods of a graph on Grove wait, empty where KAI does not schedule them.

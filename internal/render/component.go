@@ -15,6 +15,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/budget"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/engine"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
@@ -26,7 +27,8 @@ import (
 // made, so all of them are one stage. A component without a graph has its own access.
 func Component(c input.Component) (Stages, field.ErrorList) {
 	workloads, pods, errs := workload(c)
-	if len(errs) > 0 {
+	guard, problems := guarded(c, pods)
+	if errs = append(errs, problems...); len(errs) > 0 {
 		return nil, errs
 	}
 	var stages Stages
@@ -44,7 +46,7 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 	if c.Graph == "" && UsesMPI(c) && !access.HasOriginal(c.Namespace, c.Settings) {
 		stages.add([]Object{{Object: access.SSHKey(c.Namespace, c.Settings), Belonging: belonging.Borrowed}})
 	}
-	stages.add(slices.Concat(main, workloads, called(c, pods), serves(c), published(c)))
+	stages.add(slices.Concat(main, workloads, guard, called(c, pods), serves(c), published(c)))
 	return stages, nil
 }
 
@@ -83,6 +85,15 @@ func groups(c input.Component) ([]Object, corev1.PodTemplateSpec, field.ErrorLis
 func UsesMPI(c input.Component) bool {
 	framework, _ := engine.Framework(c)
 	return c.Spec.IsMultinode() && engine.NeedsSSH(framework)
+}
+
+// guarded renders the limit on evictions of a component's pods, if it has one.
+func guarded(c input.Component, pods corev1.PodTemplateSpec) ([]Object, field.ErrorList) {
+	limit, errs := budget.Render(c, network.Selector(c, pods.Labels))
+	if limit == nil {
+		return nil, errs
+	}
+	return []Object{{Object: limit}}, errs
 }
 
 // called renders the Services by which a component is called.

@@ -18,22 +18,18 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/pod"
-	"github.com/dynamo-operator/dynamo-operator/internal/render/storage"
 )
 
-// Graph returns everything a graph owns directly: accounts, then their bindings, claims, what an endpoint picker needs
-// and its workloads: one DynamoComponentDeployment per service, or one PodCliqueSet with how its cliques are reached.
+// Graph returns everything a graph owns directly: accounts, then their bindings, claims, what an endpoint picker needs,
+// scaling adapters and its workloads: one DynamoComponentDeployment per service, or one PodCliqueSet with how its cliques are reached.
 // Every component is rendered to its end, so that a graph is made whole or not at all.
 func Graph(g *v1alpha1.DynamoGraphDeployment, in input.Graph) (Stages, field.ErrorList) {
 	accounts, rest, errs := graphAccess(g, in.Settings)
-	for _, claim := range g.Spec.PVCs {
-		if claim.Name != nil && claim.Create != nil && *claim.Create {
-			rest = append(rest, Object{Object: storage.Claim(g.Namespace, claim), Belonging: belonging.Once})
-		}
-	}
+	rest = append(rest, claims(g)...)
 	picker, problems := endpointPicker(g)
 	errs = append(errs, problems...)
 	rest = append(rest, picker...)
+	rest = append(rest, adapters(g)...)
 	if GraphUsesMPI(g, in) && !access.HasOriginal(g.Namespace, in.Settings) {
 		accounts = append(accounts, Object{Object: access.SSHKey(g.Namespace, in.Settings), Belonging: belonging.Borrowed})
 	}

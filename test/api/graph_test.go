@@ -4,7 +4,11 @@
 package api_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
 func TestGraphSpecFollowsItsSchema(t *testing.T) {
@@ -69,4 +73,32 @@ func TestGraphStatusFollowsItsSchema(t *testing.T) {
 			"unknown member":                 {spec: `{phase: a}`, field: "status.phase"},
 			"unknown member of a checkpoint": {spec: `{checkpoints: {a: {hash: b}}}`, field: "status.checkpoints.a.hash"},
 		}))
+}
+
+func TestServicesOfAGraphThatExistsCannotComeOrGo(t *testing.T) {
+	t.Parallel()
+	namespace := harness.Namespace(t)
+	const rule = "services cannot be added, removed or renamed on a graph that exists"
+	for name, tc := range map[string]struct {
+		was, is string
+		says    string
+	}{
+		"a service changes":       {`{services: {a: {replicas: 1}, b: {}}}`, `{services: {a: {replicas: 2}, b: {}}}`, ""},
+		"a service is added":      {`{services: {a: {}}}`, `{services: {a: {}, b: {}}}`, rule},
+		"a service is removed":    {`{services: {a: {}, b: {}}}`, `{services: {a: {}}}`, rule},
+		"a service is renamed":    {`{services: {a: {}}}`, `{services: {A: {}}}`, rule},
+		"something else changes":  {`{services: {a: {}}, envs: [{name: A}]}`, `{services: {a: {}}}`, ""},
+		"the first services come": {`{}`, `{services: {a: {}}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := update(t, mustCreate(t, namespace, "DynamoGraphDeployment", tc.was), func(spec map[string]any) {
+				clear(spec)
+				maps.Copy(spec, parse(t, tc.is))
+			})
+			if (err == nil) != (tc.says == "") || (err != nil && !strings.Contains(err.Error(), tc.says)) {
+				t.Errorf("got %v, want %q", err, tc.says)
+			}
+		})
+	}
 }

@@ -10,4 +10,4 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.Main(m, harness.WithLooseTopology()) }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -134,10 +133,10 @@ func refused(t *testing.T, ns string) {
 	})
 }
 
-func gone(t *testing.T, ns, account string) {
+func gone(t *testing.T, ns, name string, object client.Object) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, "account "+account+" is gone", func() (bool, string) {
-		err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: account}, &corev1.ServiceAccount{})
+	harness.Eventually(t, 30*time.Second, name+" is gone", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, object)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 }

@@ -4,10 +4,14 @@
 package faults
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -55,7 +59,7 @@ var scenarios = map[string]scenario{
 			})
 		},
 		ended: func(t *testing.T, ns string) {
-			gone(t, ns, names.DiscoveryAccount("chat"))
+			gone(t, ns, names.DiscoveryAccount("chat"), &corev1.ServiceAccount{})
 			ready(t, ns)
 		},
 	},
@@ -89,6 +93,25 @@ var scenarios = map[string]scenario{
 		},
 		ended: ready,
 	},
+	"scale by adapter": {
+		before: createScalable,
+		during: func(t *testing.T, ns string) { scale(t, ns, 3) },
+		ended:  func(t *testing.T, ns string) { scaled(t, ns, 3) },
+	},
+	"give an adapter up": {
+		before: func(t *testing.T, ns string) {
+			createScalable(t, ns)
+			scale(t, ns, 3)
+			scaled(t, ns, 3)
+		},
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].ScalingAdapter = nil })
+		},
+		ended: func(t *testing.T, ns string) {
+			gone(t, ns, "chat-decode", &v1alpha1.DynamoGraphDeploymentScalingAdapter{})
+			ready(t, ns)
+		},
+	},
 	"correct a graph that could not be rendered": {
 		before: func(t *testing.T, ns string) {
 			create(t, builders.TwoComponents(ns, "chat").Change("Decode", builders.WithImage("")).Obj())
@@ -110,6 +133,38 @@ func servesModel(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 func createReady(t *testing.T, ns string) {
 	t.Helper()
 	create(t, builders.TwoComponents(ns, "chat").Obj())
+	ready(t, ns)
+}
+
+func createScalable(t *testing.T, ns string) {
+	t.Helper()
+	create(t, builders.TwoComponents(ns, "chat").Change("Decode", func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
+		s.ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
+	}).Obj())
+	ready(t, ns)
+	scaled(t, ns, 1)
+}
+
+// scale does what an autoscaler does.
+func scale(t *testing.T, ns string, replicas int32) {
+	t.Helper()
+	adapter := &v1alpha1.DynamoGraphDeploymentScalingAdapter{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "chat-decode"}}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	if err := harness.Client(t).SubResource("scale").Patch(t.Context(), adapter, patch); err != nil {
+		t.Fatalf("scale: %v", err)
+	}
+}
+
+// scaled waits until an adapter reports a number and its graph is ready with it.
+func scaled(t *testing.T, ns string, replicas int32) {
+	t.Helper()
+	harness.Eventually(t, 30*time.Second, "the adapter reports its replicas", func() (bool, string) {
+		adapter := &v1alpha1.DynamoGraphDeploymentScalingAdapter{}
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat-decode"}, adapter); err != nil {
+			return false, err.Error()
+		}
+		return adapter.Status.Replicas == replicas && adapter.Status.ObservedGeneration == adapter.Generation, fmt.Sprint(adapter.Status)
+	})
 	ready(t, ns)
 }
 

@@ -83,7 +83,7 @@ func (w *World) Read(ctx context.Context, namespace string) (Snapshot, Versions,
 // maskedFields differ between two runs and mean nothing: identities, times, addresses the server picked.
 var maskedFields = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
-	"lastTransitionTime": true, "lastUpdateTime": true, "clusterIP": true, "clusterIPs": true,
+	"lastTransitionTime": true, "lastUpdateTime": true, "lastScaleTime": true, "clusterIP": true, "clusterIPs": true,
 	// The hash covers the owner's UID.
 	names.AnnotationAppliedHash: true,
 }

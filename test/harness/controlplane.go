@@ -48,8 +48,16 @@ type settings struct {
 	moduleCRDs map[string]string
 	// ownCRDs are those that come with the tests.
 	ownCRDs []definition
+	// looseTopology drops the rules about what may change from our own definitions.
+	looseTopology bool
 	// grove says that Grove's admission is wanted.
 	grove bool
+}
+
+// WithLooseTopology installs our definitions without rules about what may change, as they were before there were any: for
+// tests of what happens to graphs that such a definition let through.
+func WithLooseTopology() Option {
+	return func(o *settings) { o.looseTopology = true }
 }
 
 // WithControllerManager runs the controllers of Kubernetes: Deployments, Jobs, garbage collection and so on.
@@ -180,6 +188,9 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 	if err != nil {
 		return nil, err
 	}
+	if options.looseTopology {
+		loosen(crds)
+	}
 	for module, pattern := range options.moduleCRDs {
 		more, err := localcluster.ModuleCRDs(ctx, module, pattern)
 		if err != nil {
@@ -211,6 +222,19 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 		}
 	}
 	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
+}
+
+// loosen drops the rules that compare services with what they were.
+func loosen(definitions []*apiextensionsv1.CustomResourceDefinition) {
+	for _, d := range definitions {
+		for _, version := range d.Spec.Versions {
+			spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
+			if services, ok := spec.Properties["services"]; ok {
+				services.XValidations = nil
+				spec.Properties["services"] = services
+			}
+		}
+	}
 }
 
 func newScheme() (*runtime.Scheme, error) {

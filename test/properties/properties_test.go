@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithModuleCRDs("sigs.k8s.io/gateway-api-inference-extension@v1.3.0", "config/crd/bases/inference.networking.k8s.io_*.yaml"))
+	harness.Main(m, harness.WithLooseTopology(), harness.WithModuleCRDs("sigs.k8s.io/gateway-api-inference-extension@v1.3.0", "config/crd/bases/inference.networking.k8s.io_*.yaml"))
 }
 
 // seeds is how many graphs the pure properties see; the API server sees the first serverSeeds.

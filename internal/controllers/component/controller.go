@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/etcdkeys"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
@@ -38,7 +40,7 @@ var kind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: Name}
 // Owned are the kinds of a component's children that every cluster has.
 func Owned() []client.Object {
 	return []client.Object{
-		&appsv1.Deployment{}, &corev1.Service{}, &networkingv1.Ingress{},
+		&appsv1.Deployment{}, &corev1.Service{}, &networkingv1.Ingress{}, &policyv1.PodDisruptionBudget{},
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Secret{},
 	}
 }
@@ -47,9 +49,13 @@ func Owned() []client.Object {
 type Reconciler struct {
 	controllers.Tools
 	Surroundings observe.Surroundings
+	// Etcd is where the processes of components with that discovery back end are found.
+	Etcd *etcdkeys.Client
+
+	partings partings
 }
 
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments,verbs=get;list;patch;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments/status,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;delete;get;list;patch;watch
@@ -58,6 +64,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=leaderworkerset.x-k8s.io,resources=leaderworkersets,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=scheduling.volcano.sh,resources=podgroups,verbs=create;delete;get;list;patch;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=networking.istio.io,resources=virtualservices,verbs=create;delete;get;list;patch;watch
 
@@ -67,12 +74,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Cache.Get(ctx, req.NamespacedName, cached); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Forget(req)
+			r.partings.drop(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	c, ok := r.Status.Newest(kind, cached).(*v1alpha1.DynamoComponentDeployment)
-	if !ok || c.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // what it owns is collected; making anything now would outlive it
+	if !ok {
+		return reconcile.Result{}, nil
+	}
+	if c.DeletionTimestamp != nil {
+		return r.part(ctx, c) // what it owns is collected; making anything now would outlive it
+	}
+	held := r.Apply.Finalizer(ctx, kind, c, leavesKeys(c, r.Settings))
+	if c, ok = held.Live[recent.KeyOf(kind, c)].(*v1alpha1.DynamoComponentDeployment); !ok {
+		return statusio.Answer(reconcile.Result{}, held.Wake, held.Err())
 	}
 	settings, err := r.settings(ctx, c)
 	if err != nil {
@@ -93,14 +108,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if len(plan.Problems) > 0 {
 		return r.store(ctx, c, Refused(c, plan.Problems, seen, r.Now()))
 	}
+	paused, err := r.paused(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	wait := HaveToWait(c, plan.Children, seen)
-	applied := r.Apply.All(ctx, c, plan.Children.Waiting(wait), observed)
+	applied := r.Converge(ctx, paused, c, plan.Children.Waiting(wait), observed)
 	if seen, err = r.see(ctx, c, applied.Live); err != nil {
 		return reconcile.Result{}, err
 	}
-	seen.Waiting = waitingNames(wait)
+	seen.Waiting, seen.Paused = waitingNames(wait), paused
 	result, err := r.store(ctx, c, Status(c, applied, seen, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err())
+}
+
+// paused tells whether the component or the graph it belongs to is to be left alone.
+func (r *Reconciler) paused(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (bool, error) {
+	parent := c.GetParentGraphDeploymentName()
+	if parent == "" || controllers.IsPaused(c) {
+		return controllers.IsPaused(c), nil
+	}
+	g := &v1alpha1.DynamoGraphDeployment{}
+	if err := r.Cache.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: parent}, g); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return controllers.IsPaused(g), nil
 }
 
 // settings are the current ones, with the key pair of mpirun where a component without a graph needs a copy of it.
@@ -228,6 +260,11 @@ func WaitingForSecrets(components []v1alpha1.DynamoComponentDeployment) []reconc
 	return requests(components, func(c *v1alpha1.DynamoComponentDeployment) bool {
 		return !conditions.IsTrue(c.Status.Conditions, v1alpha1.ConditionAvailable)
 	})
+}
+
+// OfGraph returns the components of a graph.
+func OfGraph(components []v1alpha1.DynamoComponentDeployment, graph string) []reconcile.Request {
+	return requests(components, func(c *v1alpha1.DynamoComponentDeployment) bool { return c.GetParentGraphDeploymentName() == graph })
 }
 
 // OfSeveralNodes returns the components whose replicas span several nodes.

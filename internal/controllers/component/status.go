@@ -5,6 +5,7 @@ package component
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
@@ -36,6 +38,8 @@ type Seen struct {
 	Groups map[string]observe.Group
 	// Waiting are the sets whose turn to be changed has not come.
 	Waiting map[string]bool
+	// Paused tells that nothing may be changed.
+	Paused bool
 	// Pods are all pods of the component, in the order of their names.
 	Pods []*corev1.Pod
 }
@@ -62,8 +66,12 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Se
 		set.Put(v1alpha1.ConditionAvailable, status, reason, message)
 		set.Put(v1alpha1.ConditionReady, status, reason, message)
 	}
+	controllers.PutPaused(set, seen.Paused, applied.Held)
 	say := wordsFor(c)
 	why := whyNotReady(c, seen)
+	if len(applied.Held) > 0 {
+		why = strings.TrimSuffix("it is paused, and changes are held back; "+why, "; ")
+	}
 	switch failures := applied.Reported(); {
 	case len(failures) > 0:
 		put(metav1.ConditionFalse, conditions.Reconciling, conditions.Summary(failures))
@@ -79,7 +87,7 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Se
 		put(metav1.ConditionTrue, say.ready, say.message)
 	}
 	next.Conditions = set.Sorted()
-	if len(applied.Failures) == 0 {
+	if len(applied.Failures)+len(applied.Held) == 0 {
 		next.ObservedGeneration = c.Generation
 	}
 	return next

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
 )
 
@@ -32,7 +34,7 @@ func Owned() []client.Object {
 	return []client.Object{
 		&v1alpha1.DynamoComponentDeployment{}, &v1alpha1.DynamoGraphDeploymentScalingAdapter{},
 		&corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{}, &corev1.Secret{},
-		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{}, &networkingv1.Ingress{},
+		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{}, &networkingv1.Ingress{}, &policyv1.PodDisruptionBudget{},
 	}
 }
 
@@ -44,11 +46,11 @@ type Reconciler struct {
 	Queues client.Reader
 }
 
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;patch;watch
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/status,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamocomponentdeployments,verbs=create;delete;get;list;patch;watch
-// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=create;delete;list;watch
+// +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeploymentscalingadapters,verbs=create;delete;list;patch;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliquesets,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques;podcliquescalinggroups,verbs=list;watch
 // +kubebuilder:rbac:groups=grove.io,resources=podcliques/scale;podcliquescalinggroups/scale,verbs=patch
@@ -56,7 +58,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=create;delete;get;list;patch;watch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=create;list;patch;watch
 // +kubebuilder:rbac:groups=inference.networking.k8s.io,resources=inferencepools,verbs=create;delete;get;list;patch;watch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=bind,resourceNames=dynamo-operator-planner;dynamo-operator-epp
 // The operator may grant only what it has itself, so it has what discovery roles contain:
@@ -74,10 +76,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	g, ok := r.Status.Newest(kind, cached).(*v1alpha1.DynamoGraphDeployment)
-	if !ok || g.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // what it owns is collected; making anything now would outlive it
+	if !ok {
+		return reconcile.Result{}, nil
 	}
-	observed, err := r.Observe.Children(ctx, g, nil)
+	free := r.Apply.Finalizer(ctx, kind, g, false) // the reference leaves one, and nothing has to be done before a graph goes
+	if g, ok = free.Live[recent.KeyOf(kind, g)].(*v1alpha1.DynamoGraphDeployment); !ok || g.DeletionTimestamp != nil {
+		// What it owns is collected; making anything now would outlive it.
+		return statusio.Answer(reconcile.Result{}, free.Wake, free.Err())
+	}
+	observed, err := r.observe(ctx, g)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -102,18 +109,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Observe.Named(ctx, plan.Children, observed); err != nil {
 		return reconcile.Result{}, err
 	}
+	paused := controllers.IsPaused(g)
 	blocking, waiting := inTheWay(onGrove, observed)
-	if len(blocking) > 0 {
+	if len(blocking) > 0 && !paused {
 		if err := r.Apply.Clear(ctx, g, blocking); err != nil {
 			return reconcile.Result{}, err
 		}
 		plan.Children = plan.Children.Without(waiting...)
 	}
-	applied := r.Apply.All(ctx, g, plan.Children, observed)
+	applied := r.Converge(ctx, paused, g, plan.Children, observed)
 	if seen, err = r.see(ctx, g, onGrove, applied.Live); err != nil {
 		return reconcile.Result{}, err
 	}
-	seen.Moving = len(blocking) > 0
+	seen.Moving = len(blocking) > 0 && !paused
 	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err(), r.scale(ctx, g, seen))
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/explain"
@@ -142,7 +143,7 @@ func (r *Reconciler) scale(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 	var errs []error
 	for name, service := range seen.Services {
 		want := g.Spec.Services[name].Replicas
-		if want == nil || service.scales == nil || seen.Moving {
+		if want == nil || service.scales == nil || seen.Moving || controllers.IsPaused(g) {
 			continue
 		}
 		key := recent.Key{NamespacedName: client.ObjectKeyFromObject(service.scales)}

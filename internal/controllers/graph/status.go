@@ -5,6 +5,8 @@ package graph
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
@@ -29,6 +32,7 @@ func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, seen S
 	next.State = v1alpha1.GraphStateFailed
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
 	putAvailable(set, g, seen)
+	controllers.PutPaused(set, controllers.IsPaused(g), nil)
 	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
 	next.Conditions = set.Sorted()
 	return next
@@ -40,7 +44,11 @@ func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, 
 	next.Restart = restart.Status
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
 	putAvailable(set, g, seen)
+	controllers.PutPaused(set, controllers.IsPaused(g), applied.Held)
 	notReady := whyNotReady(g, seen, restart)
+	if len(applied.Held) > 0 {
+		notReady = strings.TrimSuffix("the graph is paused, and changes are held back; "+notReady, "; ")
+	}
 	switch failures := applied.Reported(); {
 	case len(failures) > 0:
 		next.State = v1alpha1.GraphStateFailed
@@ -186,6 +194,24 @@ func serves(c *v1alpha1.DynamoComponentDeployment) bool {
 
 // Events are what users should hear of a change of status, which is transitions only.
 func Events(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {
+	return append(removals(before, after), transitions(before, after)...)
+}
+
+// removals tell of services that left the graph, and took their objects along.
+func removals(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {
+	var events []statusio.Event
+	for _, service := range slices.Sorted(maps.Keys(before.Services)) {
+		if _, stays := after.Services[service]; !stays {
+			events = append(events, statusio.Event{
+				Type: corev1.EventTypeNormal, Reason: "ServiceRemoved", Action: "Reconcile",
+				Note: fmt.Sprintf("Service %s is no longer part of the graph; what was made for it is removed", service),
+			})
+		}
+	}
+	return events
+}
+
+func transitions(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {
 	ready := conditions.Find(after.Conditions, v1alpha1.ConditionReady)
 	was := conditions.Find(before.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || (was != nil && was.Status == ready.Status && was.Reason == ready.Reason && was.ObservedGeneration == ready.ObservedGeneration) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,8 @@ type Result struct {
 	Failures []Failure
 	// Wake asks for another pass by then, 0 for none.
 	Wake time.Duration
+	// Held are the children that would have been changed if the owner were not paused, sorted.
+	Held []string
 
 	// failingFor is how long no pass of this owner has been without a failure.
 	failingFor time.Duration
@@ -111,7 +114,7 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 			wanted[intent.Key] = true
 			free <- struct{}{}
 			running.Go(func() {
-				outcomes[i] = a.one(ctx, owner, intent, observed[intent.Key])
+				outcomes[i] = a.one(ctx, owner, intent, observed[intent.Key]).unlessEnding()
 				<-free
 			})
 		}
@@ -133,6 +136,15 @@ type outcome struct {
 	live   client.Object
 	wake   time.Duration
 	failed error
+}
+
+// unlessEnding drops the refusal to make something in a namespace that is being deleted. Nothing is wrong, and soon there is
+// nobody left to tell.
+func (o outcome) unlessEnding() outcome {
+	if apierrors.HasStatusCause(o.failed, corev1.NamespaceTerminatingCause) {
+		o.failed = nil
+	}
+	return o
 }
 
 func (r *Result) take(k recent.Key, o outcome) {
@@ -173,6 +185,8 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 		return outcome{live: live, wake: wake}
 	case goneFirst:
 		return outcome{wake: wake}
+	case adopt:
+		return a.adopt(ctx, owner, intent, live)
 	case notOurs:
 		return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
 	case create:
@@ -189,8 +203,14 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 // create makes a child of which none is known.
 func (a *Applier) create(ctx context.Context, owner client.Object, intent Intent) outcome {
 	seen := a.memory.get(owner.GetUID(), intent.Key)
+	if seen.uid != "" {
+		// It was there. Whoever took it away may be taking the owner away, too.
+		if going, err := a.isGoing(ctx, owner); going || err != nil {
+			return outcome{failed: err}
+		}
+	}
 	switch {
-	case intent.belongs == belonging.Once:
+	case intent.belongs.IsMadeOnce():
 		return a.once(ctx, owner, intent)
 	case !seen.borrowed.IsZero() && a.clock.Since(seen.borrowed) < trustBorrowed:
 		return outcome{}
@@ -259,6 +279,11 @@ func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) 
 
 // update changes a child that is ours.
 func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
+	if !refersTo(live, owner.GetUID()) {
+		if going, err := a.isGoing(ctx, owner); going || err != nil {
+			return outcome{live: live, failed: err}
+		}
+	}
 	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
 	if intent.belongs.IsShared() {
 		joinOwners(u.Object, live)

@@ -29,6 +29,7 @@ const (
 	goneFirst                 // ours or a predecessor's, but on its way out: its deletion wakes us
 	notOurs                   // the name belongs to somebody else
 	unverified                // same hash, but the fields have to be compared
+	adopt                     // made once by us, and without an owner now
 )
 
 // judge decides about one intent from metadata alone, which is all it takes in the steady state.
@@ -36,7 +37,9 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 	switch {
 	case live == nil:
 		return create
-	case intent.belongs == belonging.Once, intent.belongs == belonging.Borrowed && !madeByOperator(live):
+	case intent.belongs == belonging.Once && wasOrphaned(intent, live):
+		return adopt
+	case intent.belongs.IsMadeOnce(), intent.belongs == belonging.Borrowed && !madeByOperator(live):
 		return nothing
 	case isLeftover(intent, owner, live):
 		return goneFirst
@@ -68,6 +71,12 @@ func mayWrite(belongs belonging.Belonging, owner, live client.Object) bool {
 		return madeByOperator(live)
 	}
 	return !belongs.IsShared() && controller.UID == owner.GetUID()
+}
+
+// wasOrphaned recognises a child of ours that was left without an owner. A claim was let go on purpose, and its data are
+// not tied to the life of an owner again.
+func wasOrphaned(intent Intent, live client.Object) bool {
+	return intent.Key.Kind != claimKind && len(live.GetOwnerReferences()) == 0 && live.GetDeletionTimestamp() == nil && madeByOperator(live)
 }
 
 // isLeftover recognises a child of an owner of the same name that was deleted. Its deletion wakes us.

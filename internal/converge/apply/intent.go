@@ -84,9 +84,13 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belon
 	body["apiVersion"], body["kind"] = gvk.ToAPIVersionAndKind()
 	u := &unstructured.Unstructured{Object: body}
 	u.SetLabels(with(u.GetLabels(), names.LabelApplied, names.OperatorName))
+	var owners []any
+	if belongs != belonging.Retained {
+		owners = []any{ownerReference(ownerGVK, owner, belongs)}
+	}
 	if !belongs.IsShared() {
 		// All owners of a shared child must agree on its hash, and their references are what they differ in.
-		setOwners(body, ownerReference(ownerGVK, owner, belongs))
+		setOwners(body, owners)
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -95,7 +99,7 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belon
 	sum := sha256.Sum256(encoded)
 	hash := hashVersion + hex.EncodeToString(sum[:])
 	u.SetAnnotations(with(u.GetAnnotations(), names.AnnotationAppliedHash, hash))
-	setOwners(body, ownerReference(ownerGVK, owner, belongs))
+	setOwners(body, owners)
 	return Intent{Key: recent.KeyOf(gvk.GroupKind(), desired), Hash: hash, gvk: gvk, ownerKind: ownerGVK.Kind, belongs: belongs, body: body}, nil
 }
 
@@ -108,9 +112,10 @@ func ownerReference(gvk schema.GroupVersionKind, owner client.Object, belongs be
 	return ref
 }
 
-func setOwners(body map[string]any, refs ...any) {
-	metadata, _ := body["metadata"].(map[string]any)
-	metadata["ownerReferences"] = refs
+func setOwners(body map[string]any, refs []any) {
+	if metadata, _ := body["metadata"].(map[string]any); len(refs) > 0 {
+		metadata["ownerReferences"] = refs
+	}
 }
 
 func with(m map[string]string, key, value string) map[string]string {

@@ -6,13 +6,11 @@ package apply
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
-	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
 // claimKind is never taken away: a claim holds data, and goes with its owner and not with a line of its spec.
@@ -25,8 +23,7 @@ func (a *Applier) prune(ctx context.Context, owner client.Object, wanted map[rec
 	for key, cached := range observed {
 		live, wake := a.recent.Newest(key, cached)
 		result.wakeBy(wake)
-		if wanted[key] || live == nil || live.GetDeletionTimestamp() != nil || key.Kind == claimKind ||
-			!refersTo(live, owner.GetUID()) || !madeByOperator(live) {
+		if !isSurplus(owner, key, live, wanted) {
 			continue
 		}
 		if !metav1.IsControlledBy(live, owner) && len(live.GetOwnerReferences()) > 1 {
@@ -36,6 +33,12 @@ func (a *Applier) prune(ctx context.Context, owner client.Object, wanted map[rec
 		result.take(key, a.remove(ctx, owner, key, live))
 		delete(result.Live, key)
 	}
+}
+
+// isSurplus tells whether a child is the owner's and no longer wanted.
+func isSurplus(owner client.Object, key recent.Key, live client.Object, wanted map[recent.Key]bool) bool {
+	return !wanted[key] && live != nil && live.GetDeletionTimestamp() == nil && key.Kind != claimKind &&
+		refersTo(live, owner.GetUID()) && madeByOperator(live)
 }
 
 // remove deletes a child.
@@ -53,18 +56,10 @@ func (a *Applier) remove(ctx context.Context, owner client.Object, key recent.Ke
 
 // leave takes this owner's reference off a child that others still need.
 func (a *Applier) leave(ctx context.Context, owner client.Object, key recent.Key, live client.Object) outcome {
-	after, ok := live.DeepCopyObject().(client.Object)
-	if !ok {
-		return outcome{failed: fmt.Errorf("copy %s", key)}
-	}
-	after.SetOwnerReferences(slices.DeleteFunc(after.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return r.UID == owner.GetUID()
-	}))
-	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
 	a.memory.drop(owner.GetUID(), key)
-	if err := a.writer.Patch(ctx, after, patch, client.FieldOwner(names.FieldManager)); client.IgnoreNotFound(err) != nil {
+	_, err := a.edit(ctx, key, live, func(child client.Object) { disown(child, owner) })
+	if client.IgnoreNotFound(err) != nil {
 		return outcome{failed: fmt.Errorf("leave %s to its other owners: %w", key, err)}
 	}
-	a.recent.Wrote(key, after)
 	return outcome{}
 }

@@ -31,8 +31,25 @@ const (
 	Reconciling        = "Reconciling"
 )
 
+// Reasons of a DynamoGraphDeploymentScalingAdapter, of which the contract has the two that are also events.
+const (
+	Scaled          = "Scaled"
+	UpdateFailed    = "UpdateFailed"
+	GraphNotFound   = "GraphNotFound"
+	ServiceNotFound = "ServiceNotFound"
+	HasOtherAdapter = "ServiceHasAnotherAdapter"
+)
+
+// Reasons of events about what an object leaves behind. The first is also the contract's for models.
+const (
+	CleanupFailed    = "CleanupFailed"
+	CleanupAbandoned = "CleanupAbandoned"
+)
+
 // Reasons shared by kinds.
 const (
+	PausedByAnnotation = "PausedByAnnotation"
+
 	ValidationPassed = "ValidationPassed"
 	ValidationFailed = "ValidationFailed"
 	ReconcileError   = "ReconcileError"
@@ -142,6 +159,14 @@ func Summary(about map[string]string) string {
 		parts = append(parts, fmt.Sprintf("and %d more", rest))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Enumerate names the first few of some sorted things and counts the rest.
+func Enumerate(sorted []string) string {
+	if len(sorted) <= maxNamed {
+		return strings.Join(sorted, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(sorted[:maxNamed], ", "), len(sorted)-maxNamed)
 }
 
 // clip shortens a message at a rune boundary.

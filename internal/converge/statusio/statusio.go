@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 	// to lastConflict.
 	afterConflict = 50 * time.Millisecond
 	lastConflict  = 5 * time.Second
+
+	// maxNote is what the API server takes of the text of an event.
+	maxNote = 1024
 )
 
 // Event is one line for the users of an object, sent after the status that justifies it was stored.
@@ -106,9 +110,14 @@ func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
 	w.recent.Wrote(recent.KeyOf(c.Kind, c.After), c.After)
 	w.written(c.After.GetUID())
 	for _, e := range c.Events {
-		w.events.Eventf(c.After, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+		w.Tell(c.After, e)
 	}
 	return 0, nil
+}
+
+// Tell sends an event that no status goes with, because its object is being deleted.
+func (w *Writer) Tell(about client.Object, e Event) {
+	w.events.Eventf(about, nil, e.Type, e.Reason, e.Action, "%s", strings.ToValidUTF8(e.Note[:min(len(e.Note), maxNote)], ""))
 }
 
 // pace returns how long mere progress has to wait.

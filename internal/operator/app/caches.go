@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
@@ -37,7 +38,7 @@ func cacheOptions(c *config.Config) cache.Options {
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours, &corev1.ConfigMap{}: ours,
-			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours, &networkingv1.Ingress{}: ours,
+			&rbacv1.Role{}: ours, &rbacv1.RoleBinding{}: ours, &networkingv1.Ingress{}: ours, &policyv1.PodDisruptionBudget{}: ours,
 			&lwsv1.LeaderWorkerSet{}: ours, &grovev1alpha1.PodCliqueSet{}: ours,
 			// Claims of others are looked for by name, but nothing of them is read.
 			&corev1.PersistentVolumeClaim{}: {Transform: observe.MetadataOfClaim},

@@ -30,7 +30,9 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/component"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/graph"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers/scaling"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/etcdkeys"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/memo"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
@@ -98,7 +100,7 @@ func kinds() []kind {
 				{object: &corev1.Pod{}, from: mainCache, to: graphOfPod, when: childChanged()},
 			},
 			reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
-				return &graph.Reconciler{Tools: t, Surroundings: p.surroundings(t)}
+				return &graph.Reconciler{Tools: t, Surroundings: p.surroundings(t), Queues: p.clusterReader()}
 			},
 		},
 		{
@@ -114,10 +116,20 @@ func kinds() []kind {
 				{object: &corev1.Secret{}, from: mainCache, to: componentsOfKey, when: childChanged()},
 				{object: &corev1.Secret{}, from: registryCache, to: componentsOfSecret, when: cameOrWent()},
 				{object: &corev1.Pod{}, from: mainCache, to: componentOfPod, when: childChanged()},
+				{object: &v1alpha1.DynamoGraphDeployment{}, from: mainCache, to: componentsOfGraph, when: pausedOrResumed()},
 			},
 			reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
-				return &component.Reconciler{Tools: t, Surroundings: p.surroundings(t)}
+				return &component.Reconciler{Tools: t, Surroundings: p.surroundings(t), Etcd: p.etcd}
 			},
+		},
+		{
+			name: scaling.Name, primary: &v1alpha1.DynamoGraphDeploymentScalingAdapter{}, workers: 4,
+			list: func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentScalingAdapterList{} },
+			also: []related{
+				{object: &v1alpha1.DynamoGraphDeployment{}, from: mainCache, to: adaptersOfGraph, when: servicesChanged()},
+				{object: &v1alpha1.DynamoGraphDeploymentScalingAdapter{}, from: mainCache, to: adaptersOfSameGraph, when: movedSinceStart()},
+			},
+			reconciler: func(t controllers.Tools, _ parts) reconcile.Reconciler { return &scaling.Reconciler{Tools: t} },
 		},
 	}
 }
@@ -131,6 +143,7 @@ type parts struct {
 	store    *recent.Store
 	apply    *apply.Applier
 	keys     *sshkey.Keeper
+	etcd     *etcdkeys.Client
 }
 
 func newParts(mgr manager.Manager, registry cache.Cache, settings input.Settings, served func() input.Capabilities) parts {
@@ -138,6 +151,7 @@ func newParts(mgr manager.Manager, registry cache.Cache, settings input.Settings
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
 	return parts{
 		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier,
+		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{
 			Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Apply: applier,
 			Secret: client.ObjectKey{Namespace: settings.SSHSecretNamespace, Name: settings.SSHSecret},
@@ -152,6 +166,14 @@ func (p parts) surroundings(t controllers.Tools) observe.Surroundings {
 	return observe.Surroundings{Cache: p.registry, API: p.mgr.GetAPIReader(), Settings: t.Settings}
 }
 
+// clusterReader reads what belongs to the whole cluster: from the cache where the operator may watch it.
+func (p parts) clusterReader() client.Reader {
+	if p.settings.ClusterWide {
+		return p.mgr.GetCache()
+	}
+	return p.mgr.GetAPIReader()
+}
+
 // environment is what the process was given besides its flags.
 func environment(name string) string { return os.Getenv(name) }
 
@@ -160,7 +182,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) 
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(observe.IndexPods(ctx, mgr.GetFieldIndexer()), observe.IndexRevisions(ctx, mgr.GetFieldIndexer())); err != nil {
+	if err := errors.Join(observe.IndexPods(ctx, mgr.GetFieldIndexer()), observe.IndexRevisions(ctx, mgr.GetFieldIndexer()),
+		observe.IndexAdapters(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	lookup, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())

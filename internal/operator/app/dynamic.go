@@ -111,6 +111,9 @@ func (d *dynamic) watch(ctx context.Context, r *running, w watched) error {
 	if err != nil {
 		return err
 	}
+	if w.to != nil && !r.settings.ClusterWide {
+		return nil // it belongs to the whole cluster, and is read when it is needed
+	}
 	if w.to != nil {
 		return r.Watch(source.Kind(d.mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(w.to(r.parts)), cameOrWent()))
 	}

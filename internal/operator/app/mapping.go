@@ -13,6 +13,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/component"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/graph"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 )
 
 // graphs returns a mapping from an object to some of the graphs of its namespace, or of all for one without a namespace.
@@ -95,6 +96,43 @@ func componentsOfSecret(p parts) handler.MapFunc {
 	return components(p, component.WaitingForSecrets, true)
 }
 
+// componentsOfGraph wakes the components of a graph that was paused, or is so no longer.
+func componentsOfGraph(p parts) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return components(p, func(all []v1alpha1.DynamoComponentDeployment) []reconcile.Request {
+			return component.OfGraph(all, obj.GetName())
+		}, true)(ctx, obj)
+	}
+}
+
 func componentOfPod(parts) handler.MapFunc {
 	return func(_ context.Context, pod client.Object) []reconcile.Request { return component.OfPod(pod) }
+}
+
+// adapters returns a mapping from an object to the scaling adapters of the graph that it is or refers to.
+func adapters(p parts, graph func(client.Object) string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		found, err := observe.AdaptersOf(ctx, p.mgr.GetCache(), client.ObjectKey{Namespace: obj.GetNamespace(), Name: graph(obj)})
+		if err != nil {
+			p.mgr.GetLogger().Error(err, "Scaling adapters were not listed", "because of", obj.GetName())
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(found))
+		for i := range found {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found[i])})
+		}
+		return requests
+	}
+}
+
+func adaptersOfGraph(p parts) handler.MapFunc { return adapters(p, client.Object.GetName) }
+
+// adaptersOfSameGraph wakes adapters that one more, or one less, makes a difference to.
+func adaptersOfSameGraph(p parts) handler.MapFunc {
+	return adapters(p, func(obj client.Object) string {
+		if adapter, ok := obj.(*v1alpha1.DynamoGraphDeploymentScalingAdapter); ok {
+			return adapter.Spec.DGDRef.Name
+		}
+		return ""
+	})
 }

@@ -5,11 +5,16 @@ package app
 
 import (
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 )
 
 // specOrMetadataChanged lets through what a user can have meant. Our own status writes change nothing we read.
@@ -18,6 +23,7 @@ func specOrMetadataChanged() predicate.Predicate {
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 			e.ObjectNew.GetDeletionTimestamp() != nil ||
 			len(e.ObjectOld.GetOwnerReferences()) != len(e.ObjectNew.GetOwnerReferences()) ||
+			!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) ||
 			!maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
 			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 	}}
@@ -33,9 +39,39 @@ func childChanged() predicate.Predicate {
 	}
 }
 
+// pausedOrResumed lets through that somebody paused an object, or lets it go on.
+func pausedOrResumed() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return controllers.IsPaused(e.ObjectOld) != controllers.IsPaused(e.ObjectNew)
+		},
+	}
+}
+
 // cameOrWent lets through creations and deletions.
 func cameOrWent() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+}
+
+// servicesChanged lets through what concerns those who scale services of a graph: what the services should be, and how
+// many replicas of them there are.
+func servicesChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isGraph := e.ObjectOld.(*v1alpha1.DynamoGraphDeployment)
+			after, areGraphs := e.ObjectNew.(*v1alpha1.DynamoGraphDeployment)
+			return isGraph && areGraphs && (before.UID != after.UID || before.Generation != after.Generation ||
+				!equality.Semantic.DeepEqual(before.Status.Services, after.Status.Services))
+		},
+	}
+}
+
+// movedSinceStart lets through changes of spec and metadata, but not what was there at the start.
+func movedSinceStart() predicate.Predicate {
+	return predicate.And(specOrMetadataChanged(), childChanged())
 }
 
 func sameButForVersion(a, b client.Object) bool {

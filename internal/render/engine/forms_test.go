@@ -4,6 +4,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,81 +18,50 @@ const sglangFlags = "--dist-init-addr $LWS_LEADER_ADDRESS:29500 --nnodes 2 --nod
 // sglangForm is a way to start SGLang, and what becomes of it on both kinds of nodes.
 type sglangForm struct{ command, args, leaderCommand, leaderArgs, workerCommand, workerArgs []string }
 
-func sglangForms() map[string]sglangForm {
+// sglangWords are the ways that name the words of the command one by one.
+func sglangWords() map[string]sglangForm {
 	leader := []string{"--dist-init-addr", "$(LWS_LEADER_ADDRESS):29500", "--nnodes", "2", "--node-rank", "0"}
-	join := func(before []string, after ...string) []string {
-		return append(append(append([]string{}, before...), leader...), after...)
+	join := func(before []string, after ...string) []string { return slices.Concat(before, leader, after) }
+	sh, start, file := []string{"sh", "-c"}, []string{"python3", "-m", "dynamo.sglang"}, []string{"/w/serve.py"}
+	worker := func(before string, after ...string) []string {
+		return []string{strings.Join(append([]string{"exec " + before, sglangFlags + "$(LWS_WORKER_INDEX)"}, after...), " ")}
 	}
+	parameters := append([]string{`exec "$@"`, "--"}, start...)
 	return map[string]sglangForm{
-		"all in command": {
-			command:       []string{"/usr/bin/python3.12", "-m", "dynamo.sglang"},
-			leaderCommand: []string{"/usr/bin/python3.12", "-m", "dynamo.sglang"}, leaderArgs: leader,
-			workerCommand: []string{"sh", "-c"}, workerArgs: []string{"exec /usr/bin/python3.12 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"a file": {
-			command: []string{"python3"}, args: []string{"/w/serve.py"},
-			leaderCommand: []string{"python3"}, leaderArgs: join([]string{"/w/serve.py"}),
-			workerCommand: []string{"sh", "-c"}, workerArgs: []string{"exec python3 /w/serve.py " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"script in command": {
-			command:       []string{"bash", "-c", "cd /w && python3 -m dynamo.sglang"},
-			leaderCommand: []string{"bash", "-c", "cd /w && python3 -m dynamo.sglang " + sglangFlags + "0"},
-			workerCommand: []string{"bash", "-c", "cd /w && python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"script with a name": {
-			command: []string{"bash", "-lc"}, args: []string{"python3 -m dynamo.sglang", "name"},
-			leaderCommand: []string{"bash", "-lc"}, leaderArgs: []string{"python3 -m dynamo.sglang " + sglangFlags + "0", "name"},
-			workerCommand: []string{"bash", "-lc"}, workerArgs: []string{"python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX)", "name"},
-		},
-		"wrapper": {
-			command: []string{"numactl", "--membind=0"}, args: []string{"python3", "-m", "dynamo.sglang", "--tp", "16"},
-			leaderCommand: []string{"numactl", "--membind=0"}, leaderArgs: join([]string{"python3", "-m", "dynamo.sglang"}, "--tp", "16"),
-			workerCommand: []string{"sh", "-c"},
-			workerArgs:    []string{"exec numactl --membind=0 python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX) --tp 16"},
-		},
-		"wrapper in command": {
-			command:       []string{"env", "A=b", "python3", "-m", "dynamo.sglang", "--tp", "16"},
-			leaderCommand: join([]string{"env", "A=b", "python3", "-m", "dynamo.sglang"}, "--tp", "16"),
-			workerCommand: []string{"sh", "-c"},
-			workerArgs:    []string{"exec env A=b python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX) --tp 16"},
-		},
-		"exec": {
-			command:       []string{"exec", "python3", "-m", "dynamo.sglang"},
-			leaderCommand: []string{"python3", "-m", "dynamo.sglang"}, leaderArgs: leader,
-			workerCommand: []string{"sh", "-c"}, workerArgs: []string{"exec python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"word by word to a shell": {
-			command: shell, args: []string{"python3", "-m", "dynamo.sglang", "--tp", "16"},
-			leaderCommand: []string{"python3"}, leaderArgs: join([]string{"-m", "dynamo.sglang", "--tp", "16"}),
-			workerCommand: []string{"sh", "-c"}, workerArgs: []string{"exec python3 -m dynamo.sglang --tp 16 " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"a file, word by word": {
-			command: shell, args: []string{"python3", "/w/serve.py"},
-			leaderCommand: []string{"python3"}, leaderArgs: join([]string{"/w/serve.py"}),
-			workerCommand: []string{"sh", "-c"}, workerArgs: []string{"exec python3 /w/serve.py " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"a wrapper, word by word": {
-			command: shell, args: []string{"nice", "python3", "-m", "dynamo.sglang"},
-			leaderCommand: []string{"nice"}, leaderArgs: join([]string{"python3", "-m", "dynamo.sglang"}),
-			workerCommand: []string{"sh", "-c"}, workerArgs: []string{"exec nice python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"parameters of a script": {
-			command: []string{"bash", "-euo", "pipefail", "-c"}, args: []string{`exec "$@"`, "--", "python3", "-m", "dynamo.sglang"},
-			leaderCommand: []string{"bash", "-euo", "pipefail", "-c"}, leaderArgs: join([]string{`exec "$@"`, "--", "python3", "-m", "dynamo.sglang"}),
-			workerCommand: []string{"sh", "-c"},
-			workerArgs:    []string{`exec bash -euo pipefail -c 'exec "$@"' -- python3 -m dynamo.sglang ` + sglangFlags + "$(LWS_WORKER_INDEX)"},
-		},
-		"text to an entrypoint": {
-			command: []string{"/entrypoint.sh"}, args: []string{"python3 -m dynamo.sglang --tp 16"},
-			leaderCommand: []string{"/entrypoint.sh"}, leaderArgs: []string{"python3 -m dynamo.sglang " + sglangFlags + "0 --tp 16"},
-			workerCommand: []string{"/entrypoint.sh"}, workerArgs: []string{"python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX) --tp 16"},
-		},
+		"all in command": {[]string{"/usr/bin/python3.12", "-m", "dynamo.sglang"}, nil,
+			[]string{"/usr/bin/python3.12", "-m", "dynamo.sglang"}, leader, sh, worker("/usr/bin/python3.12 -m dynamo.sglang")},
+		"a file": {start[:1], file, start[:1], join(file), sh, worker("python3 /w/serve.py")},
+		"wrapper": {[]string{"numactl", "--membind=0"}, append(slices.Clone(start), "--tp", "16"),
+			[]string{"numactl", "--membind=0"}, join(start, "--tp", "16"), sh, worker("numactl --membind=0 python3 -m dynamo.sglang", "--tp 16")},
+		"wrapper in command": {append([]string{"env", "A=b"}, append(slices.Clone(start), "--tp", "16")...), nil,
+			append([]string{"env", "A=b"}, join(start, "--tp", "16")...), nil, sh, worker("env A=b python3 -m dynamo.sglang", "--tp 16")},
+		"exec": {append([]string{"exec"}, start...), nil, start, leader, sh, worker("python3 -m dynamo.sglang")},
+		"word by word to a shell": {shell, append(slices.Clone(start), "--tp", "16"),
+			start[:1], join([]string{"-m", "dynamo.sglang", "--tp", "16"}), sh, worker("python3 -m dynamo.sglang --tp 16")},
+		"a file, word by word":    {shell, append([]string{"python3"}, file...), start[:1], join(file), sh, worker("python3 /w/serve.py")},
+		"a wrapper, word by word": {shell, append([]string{"nice"}, start...), []string{"nice"}, join(start), sh, worker("nice python3 -m dynamo.sglang")},
+		"parameters of a script": {[]string{"bash", "-euo", "pipefail", "-c"}, parameters, []string{"bash", "-euo", "pipefail", "-c"}, join(parameters),
+			sh, worker(`bash -euo pipefail -c 'exec "$@"' -- python3 -m dynamo.sglang`)},
+	}
+}
+
+// sglangTexts are the ways that give shell text to some program.
+func sglangTexts() map[string]sglangForm {
+	const leader, worker = "python3 -m dynamo.sglang " + sglangFlags + "0", "python3 -m dynamo.sglang " + sglangFlags + "$(LWS_WORKER_INDEX)"
+	login, entrypoint := []string{"bash", "-lc"}, []string{"/entrypoint.sh"}
+	return map[string]sglangForm{
+		"script in command": {[]string{"bash", "-c", "cd /w && python3 -m dynamo.sglang"}, nil,
+			[]string{"bash", "-c", "cd /w && " + leader}, nil, []string{"bash", "-c", "cd /w && " + worker}, nil},
+		"script with a name":    {login, []string{"python3 -m dynamo.sglang", "name"}, login, []string{leader, "name"}, login, []string{worker, "name"}},
+		"text to an entrypoint": {entrypoint, []string{"python3 -m dynamo.sglang --tp 16"}, entrypoint, []string{leader + " --tp 16"}, entrypoint, []string{worker + " --tp 16"}},
 	}
 }
 
 func TestSGLangIsWiredInEveryForm(t *testing.T) {
 	t.Parallel()
-	for name, tc := range sglangForms() {
+	all := sglangWords()
+	maps.Copy(all, sglangTexts())
+	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := multi{framework: "sglang", resources: eightGPUs, command: tc.command, args: tc.args}

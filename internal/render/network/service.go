@@ -20,7 +20,10 @@ import (
 // Services renders the component's own Service and, while it is being debugged, one for each half of its pods. They
 // select by graph and component: by type alone, two workers of one graph would answer for each other.
 func Services(c input.Component, pods corev1.PodTemplateSpec) []*corev1.Service {
-	everyPod, pod := selector(c, pods.Labels), pods.Spec
+	everyPod, pod := Selector(c, pods.Labels), pods.Spec
+	if c.Spec.IsMultinode() {
+		everyPod[names.LabelRole] = names.Leader // only leaders serve
+	}
 	if !Debugged(c) {
 		return []*corev1.Service{service(c, pod, c.Name, everyPod)}
 	}
@@ -64,8 +67,8 @@ func serviceLabels(c input.Component) map[string]string {
 	return labels
 }
 
-// selector finds the component's pods and no others, by the values that their labels have in the end: users may set them.
-func selector(c input.Component, pods map[string]string) map[string]string {
+// Selector finds the component's pods and no others, by the values that their labels have in the end: users may set them.
+func Selector(c input.Component, pods map[string]string) map[string]string {
 	keys := []string{names.LabelGraph, names.LabelComponent}
 	if c.Graph == "" {
 		keys[0] = names.LabelDynamoNamespace
@@ -73,9 +76,6 @@ func selector(c input.Component, pods map[string]string) map[string]string {
 	want := map[string]string{}
 	for _, key := range keys {
 		want[key] = pods[key]
-	}
-	if c.Spec.IsMultinode() {
-		want[names.LabelRole] = names.Leader // only leaders serve
 	}
 	return want
 }

@@ -127,3 +127,21 @@ func TestWhatAPodCannotBeGivenChangesTheHash(t *testing.T) {
 		})
 	}
 }
+
+func TestReleaseLooksAtEverySetAgain(t *testing.T) {
+	t.Parallel()
+	sim := New(nil, "")
+	set := &v1alpha1.PodCliqueSet{}
+	set.Name = "chat"
+	sim.enqueue(set)
+	key, _ := sim.queue.Get()
+	sim.queue.Done(key)
+	sim.Hold("chat-0-web")
+	if sim.queue.Len() != 0 {
+		t.Fatal("a hold gives the simulator something to do")
+	}
+	sim.Release("chat-0-web")
+	if sim.queue.Len() != 1 {
+		t.Errorf("%d sets are queued after a release, want 1", sim.queue.Len())
+	}
+}

@@ -14,8 +14,10 @@ import (
 	"github.com/ai-dynamo/grove/operator/api/common/constants"
 	"github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
@@ -318,6 +320,71 @@ func TestADeletedSetLeavesNothing(t *testing.T) {
 	})
 	if left := leftovers(t, ns); len(left) > 0 {
 		t.Errorf("%v outlived their set", left)
+	}
+}
+
+func TestADeletedSetWaitsForItsLastPodClique(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateGrove(t, ns)
+	create(t, chat(ns))
+	set := settled(t, ns)
+	web := read(t, ns, "chat-0-web", &v1alpha1.PodClique{})
+	stays := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.test/stays"]}}`))
+	if err := harness.Client(t).Patch(t.Context(), web, stays); err != nil {
+		t.Fatal(err)
+	}
+	if err := harness.Client(t).Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, patience, "deletion of all children but one", func() (bool, string) {
+		left := leftovers(t, ns)
+		return len(left) == 1, fmt.Sprint(left)
+	})
+	// A set that is made later and becomes ready shows that the simulator has had its chance.
+	later := chat(ns)
+	later.Name = "later"
+	create(t, later)
+	harness.Eventually(t, patience, "later set", func() (bool, string) {
+		return read(t, ns, later.Name, later).Status.AvailableReplicas == 1, "not yet"
+	})
+	read(t, ns, set.Name, set)
+	goes := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := harness.Client(t).Patch(t.Context(), web, goes); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, patience, "end of the set", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(set), set)
+		return apierrors.IsNotFound(err), "still there"
+	})
+}
+
+// Nobody collects garbage in this control plane, nor makes the account without which there are no pods.
+func TestADeletedSetLeavesNoPods(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}})
+	harness.SimulateGrove(t, ns, grove.WithPods())
+	set := chat(ns)
+	create(t, set)
+	harness.Eventually(t, patience, "pods of a clique", func() (bool, string) {
+		web := &v1alpha1.PodClique{}
+		err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat-0-web"}, web)
+		return err == nil && web.Status.Replicas == 3, fmt.Sprintf("%d, %v", web.Status.Replicas, err)
+	})
+	if err := harness.Client(t).Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, patience, "end of the set", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(set), set)
+		return apierrors.IsNotFound(err), "still there"
+	})
+	var pods corev1.PodList
+	if err := harness.Client(t).List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) > 0 {
+		t.Errorf("%d pods outlived their set", len(pods.Items))
 	}
 }
 
