@@ -48,6 +48,7 @@ const (
 	ConditionReady                = "Ready"
 	ConditionAvailable            = "Available"
 	ConditionPaused               = "Paused"
+	ConditionHostConflict         = "HostConflict"
 	ConditionValid                = "Valid"
 	ConditionDynamoComponentReady = "DynamoComponentReady"
 	ConditionEndpointsReady       = "EndpointsReady"

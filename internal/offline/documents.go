@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -98,6 +99,9 @@ func (f File) document(members map[string]any) ([]Document, []Problem) {
 	if items, ok := members["items"].([]any); ok && strings.HasSuffix(kind, "List") {
 		return f.items(items)
 	}
+	if foreign(members) {
+		return nil, nil // what else people keep in a file with their graph: Secrets, claims, Ingresses
+	}
 	metadata, _ := members["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	object, errs := typed(kind, members)
@@ -109,6 +113,14 @@ func (f File) document(members map[string]any) ([]Document, []Problem) {
 	}
 	d := Document{Source: f.Name, Object: object}
 	return []Document{d}, d.problems(append(f.place(object), named(object)...))
+}
+
+// foreign recognises an object of somebody else's API. One without a kind or version is nobody's and a mistake.
+func foreign(members map[string]any) bool {
+	kind, _ := members["kind"].(string)
+	version, _ := members["apiVersion"].(string)
+	gv, err := schema.ParseGroupVersion(version)
+	return err == nil && kind != "" && version != "" && gv.Group != v1alpha1.GroupVersion.Group
 }
 
 func (f File) items(items []any) ([]Document, []Problem) {

@@ -17,17 +17,21 @@ const examples = "../../examples"
 func TestEveryExampleCanBeRendered(t *testing.T) {
 	t.Parallel()
 	for _, path := range exampleFiles(t) {
-		t.Run(strings.TrimPrefix(path, examples+"/"), func(t *testing.T) {
-			t.Parallel()
-			documents, problems := offline.Read(offline.File{Name: path, Content: []byte(read(t, path))})
-			objects, more := offline.Objects(documents, offline.DefaultOperator())
-			if problems = append(problems, more...); len(problems) > 0 {
-				t.Fatal(lines(problems))
-			}
-			if len(objects) == 0 {
-				t.Fatal("nothing is made of it")
-			}
-		})
+		for _, orchestrator := range []offline.Orchestrator{offline.LWS, offline.Grove} {
+			t.Run(strings.TrimPrefix(path, examples+"/")+"/"+string(orchestrator), func(t *testing.T) {
+				t.Parallel()
+				documents, problems := offline.Read(offline.File{Name: path, Content: []byte(read(t, path))})
+				operator := offline.DefaultOperator()
+				operator.Orchestrator = orchestrator
+				objects, more := offline.Objects(documents, operator)
+				if problems = append(problems, more...); len(problems) > 0 {
+					t.Fatal(lines(problems))
+				}
+				if len(objects) == 0 {
+					t.Fatal("nothing is made of it")
+				}
+			})
+		}
 	}
 }
 

@@ -44,6 +44,7 @@ type Reconciler struct {
 	Surroundings observe.Surroundings
 	// Queues is where KAI's queues are read: they belong to the cluster, which not every operator may watch.
 	Queues client.Reader
+	Hosts  observe.Hosts
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;patch;watch

@@ -32,6 +32,8 @@ type Seen struct {
 	// CliqueSet is the graph's PodCliqueSet, nil for none.
 	CliqueSet *grovev1alpha1.PodCliqueSet
 	Services  map[string]Service
+	// Clashes tell of hosts that an older graph publishes too.
+	Clashes []string
 }
 
 // Service is what one service's workload looks like.
@@ -54,6 +56,10 @@ type Service struct {
 // see reads what the graph's workloads look like. Children are in the newest state that is known.
 func (r *Reconciler) see(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, onGrove bool, children apply.Children) (Seen, error) {
 	seen := Seen{OnGrove: onGrove, Services: make(map[string]Service, len(g.Spec.Services))}
+	var err error
+	if seen.Clashes, err = r.clashes(ctx, g); err != nil {
+		return seen, err
+	}
 	if !onGrove {
 		for service := range g.Spec.Services {
 			key := recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: names.Component(g.Name, service)}}
@@ -67,7 +73,6 @@ func (r *Reconciler) see(ctx context.Context, g *v1alpha1.DynamoGraphDeployment,
 	for service, spec := range g.Spec.Services {
 		report := Service{Counts: g.Status.Services[service], Why: "Grove's API is not served"}
 		if r.Served().Grove {
-			var err error
 			if report, err = r.clique(ctx, g, service, spec, seen.CliqueSet); err != nil {
 				return seen, err
 			}

@@ -32,6 +32,7 @@ func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, seen S
 	next.State = v1alpha1.GraphStateFailed
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
 	putAvailable(set, g, seen)
+	putClashes(set, seen.Clashes)
 	controllers.PutPaused(set, controllers.IsPaused(g), nil)
 	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
 	next.Conditions = set.Sorted()
@@ -44,6 +45,7 @@ func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, 
 	next.Restart = restart.Status
 	set := conditions.NewSet(g.Generation, g.Status.Conditions, now)
 	putAvailable(set, g, seen)
+	putClashes(set, seen.Clashes)
 	controllers.PutPaused(set, controllers.IsPaused(g), applied.Held)
 	notReady := whyNotReady(g, seen, restart)
 	if len(applied.Held) > 0 {

@@ -106,19 +106,27 @@ func (a *Applier) adopt(ctx context.Context, owner client.Object, intent Intent,
 	return outcome{live: after}
 }
 
-// isGoing asks the API server whether an owner is on its way out, or gone. What is known of owners and of children comes
-// by different ways, and that a child went may be heard before its owner's deletion is. Making the child again, or giving
-// an orphan its owner back, would then undo what a user asked for.
+// isGoing asks the API server whether an owner is on its way out, or gone, or was made by a graph of which that is true.
+// What is known of owners and of children comes by different ways, and that a child went may be heard before its owner's
+// deletion is. Making the child again, or giving an orphan its owner back, would then undo what a user asked for.
 func (a *Applier) isGoing(ctx context.Context, owner client.Object) (bool, error) {
 	kind, err := apiutil.GVKForObject(owner, a.scheme)
 	if err != nil {
 		return false, fmt.Errorf("find the kind of owner %q: %w", owner.GetName(), err)
 	}
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(kind)
-	err = a.reader.Get(ctx, client.ObjectKeyFromObject(owner), live)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("read %s %q: %w", kind.Kind, owner.GetName(), err)
+	for uid, key := owner.GetUID(), client.ObjectKeyFromObject(owner); ; {
+		live := &metav1.PartialObjectMetadata{}
+		live.SetGroupVersionKind(kind)
+		if err := a.reader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("read %s %q: %w", kind.Kind, key.Name, err)
+		}
+		if live.UID != uid || live.DeletionTimestamp != nil {
+			return true, nil // what was not found has no UID
+		}
+		maker := metav1.GetControllerOf(live)
+		if maker == nil || schema.FromAPIVersionAndKind(maker.APIVersion, maker.Kind).GroupKind() != graphKind {
+			return false, nil
+		}
+		kind, uid, key.Name = schema.FromAPIVersionAndKind(maker.APIVersion, maker.Kind), maker.UID, maker.Name
 	}
-	return err != nil || live.UID != owner.GetUID() || live.DeletionTimestamp != nil, nil
 }

@@ -49,6 +49,7 @@ const (
 // Reasons shared by kinds.
 const (
 	PausedByAnnotation = "PausedByAnnotation"
+	HostTaken          = "HostTaken"
 
 	ValidationPassed = "ValidationPassed"
 	ValidationFailed = "ValidationFailed"

@@ -98,9 +98,10 @@ func kinds() []kind {
 				{object: &corev1.Secret{}, from: mainCache, to: graphsOfKey, when: childChanged()},
 				{object: &corev1.Secret{}, from: registryCache, to: graphsOfSecret, when: cameOrWent()},
 				{object: &corev1.Pod{}, from: mainCache, to: graphOfPod, when: childChanged()},
+				{object: &v1alpha1.DynamoGraphDeployment{}, from: mainCache, to: graphsOfHost, when: respecified()},
 			},
 			reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
-				return &graph.Reconciler{Tools: t, Surroundings: p.surroundings(t), Queues: p.clusterReader()}
+				return &graph.Reconciler{Tools: t, Surroundings: p.surroundings(t), Queues: p.clusterReader(), Hosts: p.hosts()}
 			},
 		},
 		{
@@ -166,6 +167,10 @@ func (p parts) surroundings(t controllers.Tools) observe.Surroundings {
 	return observe.Surroundings{Cache: p.registry, API: p.mgr.GetAPIReader(), Settings: t.Settings}
 }
 
+func (p parts) hosts() observe.Hosts {
+	return observe.Hosts{Cache: p.mgr.GetCache(), Settings: p.settings}
+}
+
 // clusterReader reads what belongs to the whole cluster: from the cache where the operator may watch it.
 func (p parts) clusterReader() client.Reader {
 	if p.settings.ClusterWide {
@@ -196,6 +201,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) 
 		watch.Definitions = mgr.GetCache()
 	}
 	p := newParts(mgr, registry, c.Settings(environment), watch.Served)
+	if err := p.hosts().Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	for _, k := range kinds() {
 		if err := dynamic.add(ctx, p, k); err != nil {
 			return fmt.Errorf("add controller %s: %w", k.name, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/component"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/graph"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/render"
 )
 
 // graphs returns a mapping from an object to some of the graphs of its namespace, or of all for one without a namespace.
@@ -76,6 +77,29 @@ func graphsOfQueue(p parts) handler.MapFunc {
 	return graphs(p, func(all []v1alpha1.DynamoGraphDeployment, queue client.Object) []reconcile.Request {
 		return graph.WaitingForQueue(all, queue.GetName())
 	}, false)
+}
+
+// graphsOfHost wakes the graphs that share a host with one that changed. A change is mapped as it was and as it is, so
+// one that gave its host up is found by it.
+func graphsOfHost(p parts) handler.MapFunc {
+	hosts := p.hosts()
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		g, ok := obj.(*v1alpha1.DynamoGraphDeployment)
+		if !ok {
+			return nil
+		}
+		var all []reconcile.Request
+		for host := range render.Hosts(g, p.settings) {
+			others, err := hosts.Sharing(ctx, g, host)
+			if err != nil {
+				p.mgr.GetLogger().Error(err, "Graphs were not listed", "host", host)
+			}
+			for i := range others {
+				all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&others[i])})
+			}
+		}
+		return all
+	}
 }
 
 func graphOfPod(parts) handler.MapFunc {

@@ -12,9 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
-
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 )
 
 // specOrMetadataChanged lets through what a user can have meant. Our own status writes change nothing we read.
@@ -47,6 +46,14 @@ func pausedOrResumed() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return controllers.IsPaused(e.ObjectOld) != controllers.IsPaused(e.ObjectNew)
 		},
+	}
+}
+
+// respecified lets through new specs, creations and deletions.
+func respecified() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() },
 	}
 }
 

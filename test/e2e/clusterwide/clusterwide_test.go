@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithNodes(8, 8),
+	harness.Main(m, harness.WithNodes(12, 8), harness.WithLWS(),
 		harness.WithModuleCRDs("sigs.k8s.io/gateway-api-inference-extension@v1.3.0", "config/crd/bases/inference.networking.k8s.io_*.yaml"))
 }
 
@@ -21,7 +21,7 @@ func TestUnderAClusterWideOperator(t *testing.T) {
 	t.Parallel()
 	harness.StartOperator(t, harness.ClusterWide, harness.WithFlags(
 		"--planner-cluster-role-name=dynamo-operator-planner", "--epp-cluster-role-name=dynamo-operator-epp",
-		"--ingress-controller-class-name=nginx", "--ingress-host-suffix=example.com"))
+		"--ingress-controller-class-name=nginx", "--ingress-host-suffix=example.com", "--mpi-run-ssh-secret-namespace=kube-system"))
 	t.Run("stories", func(t *testing.T) { // the operator outlives what runs in parallel below
 		t.Run("every example becomes ready", everyExampleBecomesReady)
 		for name, story := range map[string]func(*testing.T){
@@ -30,6 +30,7 @@ func TestUnderAClusterWideOperator(t *testing.T) {
 			"a deleted graph leaves nothing":                              aDeletedGraphLeavesNothing,
 			"an edited picker configuration reaches its ConfigMap":        anEditedPickerConfigurationArrives,
 			"a deleted component comes back without a fuss":               aDeletedComponentComesBack,
+			"the later of two graphs with one host hears of it":           theLaterOfTwoGraphsHearsOfIt,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

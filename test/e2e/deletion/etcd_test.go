@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -206,7 +207,7 @@ func (s scene) keys(etcd *harness.Etcd) []string {
 func (s scene) wantKeys(etcd *harness.Etcd, want ...string) {
 	s.Helper()
 	slices.Sort(want)
-	if diff := cmp.Diff(want, s.keys(etcd)); diff != "" {
+	if diff := cmp.Diff(want, s.keys(etcd), cmpopts.EquateEmpty()); diff != "" {
 		s.Errorf("keys (-want +got):\n%s", diff)
 	}
 }

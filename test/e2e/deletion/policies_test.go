@@ -96,16 +96,17 @@ func aComponentAloneGoes(s scene, policy metav1.DeletionPropagation) {
 func aComponentOfAGraphComesBack(s scene, policy metav1.DeletionPropagation) {
 	s.create(s.chat().Obj())
 	s.settle(ofChat...)
-	before, mark := s.uid("chat-decode", &component{}), s.mark()
-	other := s.uid("chat-frontend", &appsv1.Deployment{})
+	before, mark := s.identities(), s.mark()
 	s.remove("chat-decode", &component{}, policy)
-	s.awaitOther("chat-decode", &component{}, before)
+	s.awaitOther("chat-decode", &component{}, before["dynamocomponentdeployments/chat-decode"])
+	s.awaitOther("chat-decode", &appsv1.Deployment{}, before["deployments/chat-decode"])
+	s.awaitOther("chat-decode", &corev1.Service{}, before["services/chat-decode"])
 	s.settle(ofChat...)
 	want := []string{"deployments/chat-decode", "dynamocomponentdeployments/chat-decode", "services/chat-decode"}
 	if made := slices.DeleteFunc(s.creations(mark, s.ns), func(o string) bool { return strings.Contains(o, "model") }); cmp.Diff(want, made) != "" {
 		s.Errorf("made again (-want +got):\n%s", cmp.Diff(want, made))
 	}
-	if s.uid("chat-frontend", &appsv1.Deployment{}) != other {
+	if s.uid("chat-frontend", &appsv1.Deployment{}) != before["deployments/chat-frontend"] {
 		s.Errorf("the other component's Deployment is another one now")
 	}
 	s.remove("chat", &graph{}, background)
@@ -157,7 +158,9 @@ func aGraphIsOrphanedAndMadeAgain(s scene) {
 	if diff := cmp.Diff(before, s.identities()); diff != "" {
 		s.Fatalf("after the orphans were left (-before +after):\n%s", diff)
 	}
-	s.wroteNothing(mark)
+	if got := s.since(mark, s.ns); !slices.Equal(got, []string{"put dynamographdeploymentscalingadapters/chat-decode/status"}) {
+		s.Errorf("the operator wrote %v, want that the adapter misses its graph and nothing else", got)
+	}
 
 	s.create(s.chat().Obj())
 	s.settle(append([]string{"dynamographdeployments/chat"}, ofChat...)...)
@@ -189,7 +192,7 @@ func aGraphIsOrphanedAndMadeAgain(s scene) {
 func aComponentOfAGraphIsOrphaned(s scene) {
 	s.create(s.chat().Obj())
 	s.settle(ofChat...)
-	before, generation, mark := s.identities(), s.generation("chat-decode"), s.mark()
+	before, revision, mark := s.identities(), s.revision("chat-decode"), s.mark()
 	was := before["dynamocomponentdeployments/chat-decode"]
 	s.remove("chat-decode", &component{}, orphan)
 	s.awaitOther("chat-decode", &component{}, was)
@@ -206,8 +209,8 @@ func aComponentOfAGraphIsOrphaned(s scene) {
 	var c component
 	var d appsv1.Deployment
 	s.get("chat-decode", &c)
-	if s.get("chat-decode", &d); !metav1.IsControlledBy(&d, &c) || d.Generation != generation {
-		s.Errorf("the Deployment has owners %v and is in generation %d, was in %d", d.OwnerReferences, d.Generation, generation)
+	if s.get("chat-decode", &d); !metav1.IsControlledBy(&d, &c) || s.revision("chat-decode") != revision {
+		s.Errorf("the Deployment has owners %v and is in revision %s, was in %s", d.OwnerReferences, s.revision("chat-decode"), revision)
 	}
 	s.remove("chat", &graph{}, background)
 	s.ends()
@@ -230,8 +233,8 @@ func aComponentAloneIsOrphaned(s scene) {
 	var c component
 	var d appsv1.Deployment
 	s.get("solo", &c)
-	if s.get("solo", &d); !metav1.IsControlledBy(&d, &c) || d.UID != before["deployments/solo"] || d.Generation != 1 {
-		s.Errorf("the Deployment has owners %v and generation %d, and is the same: %v", d.OwnerReferences, d.Generation, d.UID == before["deployments/solo"])
+	if s.get("solo", &d); !metav1.IsControlledBy(&d, &c) || d.UID != before["deployments/solo"] || s.revision("solo") != "1" {
+		s.Errorf("the Deployment has owners %v and revision %s, and is the same: %v", d.OwnerReferences, s.revision("solo"), d.UID == before["deployments/solo"])
 	}
 	s.remove("solo", &component{}, background)
 	s.ends()
@@ -272,7 +275,9 @@ func orders() map[string]func(scene) {
 				s.Fatal(err)
 			}
 			s.ends()
-			s.wroteNothing(mark)
+			if made := s.creations(mark, s.ns); len(made) > 0 {
+				s.Errorf("made again: %v", made)
+			}
 		}
 	}
 	return stories

@@ -77,7 +77,7 @@ func aGraphLeavesWhatItShares(s scene) {
 	s.create(s.several("two"))
 	s.settle(ofSeveral...)
 	// vLLM does without mpirun, and so without its key.
-	s.patch("one", &graph{}, `{"spec":{"services":{"Engine":{"extraPodSpec":{"mainContainer":{"args":["python3 -m dynamo.vllm --model acme/tiny-1b"]}}}}}}`)
+	s.patch("one", &graph{}, `{"spec":{"services":{"Engine":{"extraPodSpec":{"mainContainer":{"args":["python3 -m dynamo.vllm --model acme/tiny-1b --tensor-parallel-size 2"]}}}}}}`)
 	owners := func() []metav1.OwnerReference {
 		var key corev1.Secret
 		s.get(keySecret, &key)

@@ -229,3 +229,11 @@ func (s scene) generation(name string) int64 {
 	s.get(name, &d)
 	return d.Generation
 }
+
+// revision is how often the pods of a Deployment were replaced. Its generation also moves with its annotations.
+func (s scene) revision(name string) string {
+	s.Helper()
+	var d appsv1.Deployment
+	s.get(name, &d)
+	return d.Annotations["deployment.kubernetes.io/revision"]
+}

@@ -188,9 +188,9 @@ func (s *Simulator) work(ctx context.Context) error {
 }
 
 // transient tells what happens in an orderly cluster from mistakes of the simulator: somebody else was faster, or an API
-// or a namespace is on its way out.
+// or a namespace comes or goes. The simulator may do everything, so what is forbidden to it is not a matter of rights: a
+// CRD or a namespace is on its way out, or an account is not there yet.
 func transient(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) ||
-		meta.IsNoMatchError(err) || apierrors.IsMethodNotSupported(err) ||
-		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+		meta.IsNoMatchError(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsForbidden(err)
 }
