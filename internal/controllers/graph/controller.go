@@ -18,6 +18,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
@@ -85,6 +86,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// What it owns is collected; making anything now would outlive it.
 		return statusio.Answer(reconcile.Result{}, free.Wake, free.Err())
 	}
+	return r.pass(ctx, g)
+}
+
+// pass looks at a live graph: what is there, what should be, then the difference.
+func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment) (reconcile.Result, error) {
 	observed, err := r.observe(ctx, g)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -110,21 +116,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Observe.Named(ctx, plan.Children, observed); err != nil {
 		return reconcile.Result{}, err
 	}
-	paused := controllers.IsPaused(g)
-	blocking, waiting := inTheWay(onGrove, observed)
-	if len(blocking) > 0 && !paused {
-		if err := r.Apply.Clear(ctx, g, blocking); err != nil {
-			return reconcile.Result{}, err
-		}
-		plan.Children = plan.Children.Without(waiting...)
+	applied, moving, err := r.converge(ctx, g, onGrove, plan, observed)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	applied := r.Converge(ctx, paused, g, plan.Children, observed)
 	if seen, err = r.see(ctx, g, onGrove, applied.Live); err != nil {
 		return reconcile.Result{}, err
 	}
-	seen.Moving = len(blocking) > 0 && !paused
+	seen.Moving = moving
 	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err(), r.scale(ctx, g, seen))
+}
+
+// converge brings the graph's children to a plan. While it moves to another orchestrator, what runs on the old one goes
+// first.
+func (r *Reconciler) converge(
+	ctx context.Context, g *v1alpha1.DynamoGraphDeployment, onGrove bool, plan controllers.Plan, observed apply.Children,
+) (applied apply.Result, moving bool, err error) {
+	paused := controllers.IsPaused(g)
+	blocking, waiting := inTheWay(onGrove, observed)
+	if moving = len(blocking) > 0 && !paused; moving {
+		if err := r.Apply.Clear(ctx, g, blocking); err != nil {
+			return apply.Result{}, true, err
+		}
+		plan.Children = plan.Children.Without(waiting...)
+	}
+	return r.Converge(ctx, paused, g, plan.Children, observed), moving, nil
 }
 
 // plan returns what the graph wants. Services on Grove whose pods change anyway get the surroundings of today.

@@ -6,14 +6,11 @@ package observe
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
-	"github.com/dynamo-operator/dynamo-operator/internal/render"
-	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
 
 // byHost is the name of the index from a host to the graphs that publish it.
@@ -21,8 +18,9 @@ const byHost = "host"
 
 // Hosts tells which graphs publish a host.
 type Hosts struct {
-	Cache    client.Reader
-	Settings input.Settings
+	Cache client.Reader
+	// Of returns the hosts that a graph publishes.
+	Of func(*v1alpha1.DynamoGraphDeployment) []string
 }
 
 // Index makes graphs findable by the hosts they publish.
@@ -32,7 +30,7 @@ func (h Hosts) Index(ctx context.Context, indexer client.FieldIndexer) error {
 		if !ok {
 			return nil
 		}
-		return slices.Sorted(maps.Keys(render.Hosts(g, h.Settings)))
+		return h.Of(g)
 	})
 	if err != nil {
 		return fmt.Errorf("index graphs by the hosts they publish: %w", err)

@@ -70,13 +70,13 @@ func (w *Watch) Start(ctx context.Context) error {
 		if err := w.follow(ctx, trigger); err != nil {
 			return err
 		}
+		w.look(ctx) // what came or went since the first look
 	}
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	if w.Definitions != nil {
 		poll.Stop()
 	}
-	w.look(ctx) // what came or went since the first look
 	for {
 		select {
 		case <-ctx.Done():

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
@@ -40,6 +42,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/apis"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+	"github.com/dynamo-operator/dynamo-operator/internal/render"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/workload/lws"
@@ -168,7 +171,9 @@ func (p parts) surroundings(t controllers.Tools) observe.Surroundings {
 }
 
 func (p parts) hosts() observe.Hosts {
-	return observe.Hosts{Cache: p.mgr.GetCache(), Settings: p.settings}
+	return observe.Hosts{Cache: p.mgr.GetCache(), Of: func(g *v1alpha1.DynamoGraphDeployment) []string {
+		return slices.Sorted(maps.Keys(render.Hosts(g, p.settings)))
+	}}
 }
 
 // clusterReader reads what belongs to the whole cluster: from the cache where the operator may watch it.

@@ -14,7 +14,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/component"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers/graph"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
-	"github.com/dynamo-operator/dynamo-operator/internal/render"
 )
 
 // graphs returns a mapping from an object to some of the graphs of its namespace, or of all for one without a namespace.
@@ -89,7 +88,7 @@ func graphsOfHost(p parts) handler.MapFunc {
 			return nil
 		}
 		var all []reconcile.Request
-		for host := range render.Hosts(g, p.settings) {
+		for _, host := range hosts.Of(g) {
 			others, err := hosts.Sharing(ctx, g, host)
 			if err != nil {
 				p.mgr.GetLogger().Error(err, "Graphs were not listed", "host", host)

@@ -52,5 +52,6 @@ func parse(text string, at *field.Path) (intstr.IntOrString, field.ErrorList) {
 	if len(validation.IsValidPercent(text)) == 0 {
 		return intstr.FromString(text), nil
 	}
-	return intstr.IntOrString{}, field.ErrorList{field.Invalid(at, text, `must be how many replicas may be missing at once: "true" for one, a number, or a percentage`)}
+	return intstr.IntOrString{}, field.ErrorList{field.Invalid(at, text,
+		`must be how many replicas may be missing at once: "true" for one, a number, or a percentage`)}
 }

@@ -62,27 +62,23 @@ func TestAnEtcdThatDoesNotAnswerDelaysADeletionAndIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnEtcdThatComesBackIsAskedAgain has a component wait for an etcd that is not there yet.
-func TestAnEtcdThatComesBackIsAskedAgain(t *testing.T) {
-	t.Run("story", func(t *testing.T) {
-		address, asked := hole(t)
-		etcd := harness.StartEtcd(t)
-		s := newScene(t, harness.Namespace(t), &writes{})
-		// Of two addresses one hangs. The other one does it.
-		s.operator("--etcdAddr=" + address + "," + etcd.Address)
-		s.create(s.inEtcd())
-		s.settle(ofInEtcd...)
-		etcd.Put("/" + s.ns + "-chat/components/decode/a")
-		s.remove("chat", &graph{}, background)
-		s.ends()
-		s.wantKeys(etcd)
-		if asked() == 0 {
-			t.Error("the first address was not tried")
-		}
-		if told := s.events(conditions.CleanupFailed, "chat-decode"); len(told) > 0 {
-			t.Errorf("told: %v", told)
-		}
-	})
+func TestOfTwoAddressesTheOneThatAnswersDoesIt(t *testing.T) {
+	address, asked := hole(t)
+	etcd := harness.StartEtcd(t)
+	s := newScene(t, harness.Namespace(t), &writes{})
+	s.operator("--etcdAddr=" + address + "," + etcd.Address)
+	s.create(s.inEtcd())
+	s.settle(ofInEtcd...)
+	etcd.Put("/"+s.ns+"-chat/components/decode/a", "/"+s.ns+"-chat/components/decode2/a")
+	s.remove("chat", &graph{}, background)
+	s.ends()
+	s.wantKeys(etcd)
+	if asked() == 0 {
+		t.Error("the first address was not tried")
+	}
+	if told := s.events(conditions.CleanupFailed, "chat-decode"); len(told) > 0 {
+		t.Errorf("told: %v", told)
+	}
 }
 
 // hole is an address that takes connections and says nothing, and how often it was called.

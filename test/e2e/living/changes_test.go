@@ -115,19 +115,26 @@ func contradictions(t *testing.T, states []v1alpha1.DynamoGraphDeployment) {
 		if ready.Status == metav1.ConditionTrue && (available == nil || available.Status != metav1.ConditionTrue || s.State != v1alpha1.GraphStateSuccessful) {
 			t.Errorf("Ready, but Available is %v and the state %q", available, s.State)
 		}
-		for name, service := range s.Services {
-			if service.ComponentKind == "" || service.ComponentName == "" {
-				t.Errorf("service %s has no kind or name: %+v", name, service)
-			}
-			if ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == states[i].Generation && service.UpdatedReplicas != *states[i].Spec.Services[name].Replicas {
-				t.Errorf("Ready, but %s has %d updated replicas", name, service.UpdatedReplicas)
-			}
-		}
+		judged := ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == states[i].Generation
+		miscounted(t, &states[i], judged)
 		if message := fmt.Sprintf("%d %s", ready.ObservedGeneration, ready.Message); len(messages) == 0 || messages[len(messages)-1] != message {
 			if slices.Contains(messages, message) {
 				t.Errorf("it said %q, then %q, then the first again", message, messages[len(messages)-1])
 			}
 			messages = append(messages, message)
+		}
+	}
+}
+
+// miscounted fails on services without kind or name, and on those of a ready graph that have the wrong number of replicas.
+func miscounted(t *testing.T, g *v1alpha1.DynamoGraphDeployment, ready bool) {
+	t.Helper()
+	for name, service := range g.Status.Services {
+		if service.ComponentKind == "" || service.ComponentName == "" {
+			t.Errorf("service %s has no kind or name: %+v", name, service)
+		}
+		if ready && service.UpdatedReplicas != *g.Spec.Services[name].Replicas {
+			t.Errorf("Ready, but %s has %d updated replicas", name, service.UpdatedReplicas)
 		}
 	}
 }
