@@ -56,6 +56,12 @@ test: prerequisites ## Run every test on a real control plane, and count
 	@go run ./cmd/dynamo-local bin >/dev/null
 	@sh tools/test.sh all
 
+.PHONY: test-long
+test-long: prerequisites ## Run what takes too long for make test: 512 pods in one graph, the oldest LeaderWorkerSet
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@DYNAMO_TEST_LONG=1 PACKAGES=./test/e2e/multinode TESTFLAGS='-timeout 40m' sh tools/test.sh all
+	@DYNAMO_TEST_OLD_LWS=1 PACKAGES=./test/e2e/multinode sh tools/test.sh all
+
 .PHONY: test-unit
 test-unit: prerequisites ## Run the tests that need no cluster, and count
 	@sh tools/test.sh unit

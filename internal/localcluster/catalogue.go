@@ -19,6 +19,8 @@ const (
 	Kubectl           = "kubectl"
 	Kwok              = "kwok"
 	LWS               = "lws-manager"
+	// OldLWS is the oldest LeaderWorkerSet that the operator supports.
+	OldLWS = "lws-manager-0.6"
 )
 
 // Pinned versions. Changing one means regenerating the module files of the same name.
@@ -27,6 +29,7 @@ const (
 	etcdVersion       = "v3.7.0"
 	kwokVersion       = "v0.8.0"
 	lwsVersion        = "v0.8.0"
+	oldLWSVersion     = "v0.6.2"
 )
 
 // moduleFiles are go.mod and go.sum files under other names: with their real names the go command would take their
@@ -45,6 +48,8 @@ type artefact struct {
 	// extras are files of module extrasFrom that the component needs at run time, as patterns below the module's root.
 	extras     []string
 	extrasFrom string
+	// onDemand artefacts are built only for who asks for them by name.
+	onDemand bool
 }
 
 // catalogue lists everything that can be built, in the order in which a cold machine should build it: what a test
@@ -56,6 +61,15 @@ func catalogue() []artefact {
 			pkg: "k8s.io/kubernetes/cmd/" + name, stamps: kubernetesStamps(),
 		}
 	}
+	lws := func(name, version, module string) artefact {
+		return artefact{
+			name: name, version: version, module: module, pkg: "sigs.k8s.io/lws/cmd",
+			stamps:     []string{"sigs.k8s.io/lws/pkg/version.GitVersion=" + version},
+			extrasFrom: "sigs.k8s.io/lws",
+			extras:     []string{"config/crd/bases/*.yaml", "config/rbac/role.yaml", "config/webhook/manifests.yaml"},
+			onDemand:   name != LWS,
+		}
+	}
 	return []artefact{
 		{name: Etcd, version: etcdVersion, module: "etcd", pkg: "go.etcd.io/etcd/server/v3"},
 		kubernetes(APIServer),
@@ -63,12 +77,8 @@ func catalogue() []artefact {
 		kubernetes(ControllerManager),
 		kubernetes(Scheduler),
 		{name: Kwok, version: kwokVersion, module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
-		{
-			name: LWS, version: lwsVersion, module: "lws", pkg: "sigs.k8s.io/lws/cmd",
-			stamps:     []string{"sigs.k8s.io/lws/pkg/version.GitVersion=" + lwsVersion},
-			extrasFrom: "sigs.k8s.io/lws",
-			extras:     []string{"config/crd/bases/*.yaml", "config/rbac/role.yaml", "config/webhook/manifests.yaml"},
-		},
+		lws(LWS, lwsVersion, "lws"),
+		lws(OldLWS, oldLWSVersion, "lws-0.6"),
 	}
 }
 
@@ -89,21 +99,22 @@ func kubernetesStamps() []string {
 	return stamps
 }
 
-// Components returns the names of everything EnsureBinaries can build.
+// Components returns the names of everything that clusters are made of.
 func Components() []string {
 	var names []string
 	for _, a := range catalogue() {
-		names = append(names, a.name)
+		if !a.onDemand {
+			names = append(names, a.name)
+		}
 	}
 	return names
 }
 
 // selectArtefacts returns the named entries of the catalogue in catalogue order, each once.
 func selectArtefacts(names []string) ([]artefact, error) {
-	known := Components()
 	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("unknown component %q; known are %s", name, strings.Join(known, ", "))
+		if !slices.ContainsFunc(catalogue(), func(a artefact) bool { return a.name == name }) {
+			return nil, fmt.Errorf("unknown component %q; known are %s", name, strings.Join(Components(), ", "))
 		}
 	}
 	var chosen []artefact

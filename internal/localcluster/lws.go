@@ -184,9 +184,9 @@ func redirectWebhooks(configuration *unstructured.Unstructured, base string, aut
 
 // lwsManifests decodes the files matching pattern that were stored next to the controller's binary.
 func (c *Cluster) lwsManifests(pattern string) ([]*unstructured.Unstructured, error) {
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.binaries[LWS]), extrasDirectory, filepath.FromSlash(pattern)))
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.binaries[c.opts.lws()]), extrasDirectory, filepath.FromSlash(pattern)))
 	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("the cache has no %s next to %s", pattern, c.binaries[LWS])
+		return nil, fmt.Errorf("the cache has no %s next to %s", pattern, c.binaries[c.opts.lws()])
 	}
 	var objects []*unstructured.Unstructured
 	for _, file := range files {
@@ -244,7 +244,7 @@ internalCertManagement:
 
 func (c *Cluster) lwsComponent() component {
 	return component{
-		name: LWS, path: c.binaries[LWS], grace: clientGrace,
+		name: c.opts.lws(), path: c.binaries[c.opts.lws()], grace: clientGrace,
 		args: []string{
 			"--config=" + c.path("lws.yaml"),
 			"--kubeconfig=" + kubeconfigPath(c.opts.StateDir, userLWS),

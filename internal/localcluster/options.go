@@ -29,6 +29,8 @@ type Options struct {
 	Scheduler         bool `json:"scheduler"`
 	// LWS runs the LeaderWorkerSet controller with its webhooks; it needs ControllerManager for its StatefulSets.
 	LWS bool `json:"lws"`
+	// OldLWS runs the oldest release of that controller that is supported.
+	OldLWS bool `json:"oldLWS,omitempty"`
 	// Audit records every request to the API server in the file AuditLogPath names.
 	Audit bool `json:"audit"`
 	// Fsync makes etcd survive a crash of the machine, at the price of waiting for the disk on every write.
@@ -123,6 +125,14 @@ func (o *Options) checkOperator() error {
 	return nil
 }
 
+// lws is the LeaderWorkerSet controller that the options call for.
+func (o Options) lws() string {
+	if o.OldLWS {
+		return OldLWS
+	}
+	return LWS
+}
+
 // binaries lists the components the options call for.
 func (o Options) binaries() []string {
 	names := []string{Etcd, APIServer}
@@ -133,7 +143,8 @@ func (o Options) binaries() []string {
 		{o.ControllerManager, ControllerManager},
 		{o.Scheduler, Scheduler},
 		{o.Nodes > 0, Kwok},
-		{o.LWS, LWS},
+		{o.LWS && !o.OldLWS, LWS},
+		{o.LWS && o.OldLWS, OldLWS},
 	} {
 		if choice.wanted {
 			names = append(names, choice.name)

@@ -84,6 +84,11 @@ func WithLWS() Option {
 	return func(o *settings) { o.LWS, o.ControllerManager = true, true }
 }
 
+// WithOldLWS runs the oldest release of the LeaderWorkerSet controller that is supported.
+func WithOldLWS() Option {
+	return func(o *settings) { o.LWS, o.OldLWS, o.ControllerManager = true, true, true }
+}
+
 // WithAudit records every request; see AuditLog.
 func WithAudit() Option {
 	return func(o *settings) { o.Audit = true }

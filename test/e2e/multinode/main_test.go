@@ -6,11 +6,16 @@
 package multinode
 
 import (
+	"os"
 	"testing"
 
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithNodes(nodes(), 8), harness.WithLWS(), harness.WithAudit())
+	sets := harness.WithLWS()
+	if os.Getenv("DYNAMO_TEST_OLD_LWS") != "" {
+		sets = harness.WithOldLWS()
+	}
+	harness.Main(m, harness.WithNodes(nodes(), 8), sets, harness.WithAudit())
 }

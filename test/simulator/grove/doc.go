@@ -4,9 +4,9 @@
 // Package grove plays the controllers and the admission of Grove for tests. Of Grove itself only the API module can be
 // built, so a [Simulator] does to PodCliqueSets what a reader of that API expects, and is honest about where it stops.
 //
-// It works one PodCliqueSet at a time. Every look at it applies the first rule that has something to do and then looks
-// again, so that every intermediate state can be seen by whoever watches. The rules, in this order, and the behaviour of
-// Grove that each stands for:
+// It works one PodCliqueSet at a time. Every look at it takes it one small step further, whose result is written before
+// the next, so that every intermediate state can be seen by whoever watches. The rules, in this order, and the behaviour
+// of Grove that each stands for:
 //
 //	clear         a deleted PodCliqueSet keeps Grove's finalizer until everything made for it is gone
 //	guard         Grove puts that finalizer on a PodCliqueSet before it makes anything

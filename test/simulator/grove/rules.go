@@ -21,7 +21,8 @@ import (
 // rule does one thing that Grove does, and says whether there was anything to do.
 type rule func(context.Context, *scene) (bool, error)
 
-// reconcile applies the first rule that has something to do to a PodCliqueSet.
+// reconcile takes a PodCliqueSet one step further. A rule that makes or deletes objects ends the step, because the others
+// have to see them.
 func (s *Simulator) reconcile(ctx context.Context, key client.ObjectKey) (bool, error) {
 	sc, err := s.look(ctx, key)
 	if err != nil {
@@ -30,15 +31,22 @@ func (s *Simulator) reconcile(ctx context.Context, key client.ObjectKey) (bool, 
 	if sc.set == nil || sc.set.DeletionTimestamp != nil {
 		return s.clear(ctx, sc)
 	}
-	for _, apply := range []rule{
-		s.guard, s.accept, s.prune, s.makeGroups, s.makeCliques, s.pushTemplates, s.acknowledge,
-		s.reportGroups, s.reportSet, s.rollGroups, s.runCliques,
+	moved := false
+	for _, r := range []struct {
+		apply rule
+		last  bool
+	}{
+		{s.guard, false}, {s.accept, false},
+		{s.prune, true}, {s.makeGroups, true}, {s.makeCliques, true}, {s.pushTemplates, false}, {s.acknowledge, false},
+		{s.reportGroups, false}, {s.reportSet, false}, {s.rollGroups, true}, {s.runCliques, false},
 	} {
-		if moved, err := apply(ctx, sc); moved || err != nil {
+		applied, err := r.apply(ctx, sc)
+		moved = moved || applied
+		if err != nil || applied && r.last {
 			return moved, err
 		}
 	}
-	return false, nil
+	return moved, nil
 }
 
 // clear deletes what was made for a deleted PodCliqueSet, because not every test has a garbage collector, and lets the
