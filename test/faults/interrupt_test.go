@@ -72,20 +72,21 @@ func play(t *testing.T, world *World, s scenario, writes *Writes) Snapshot {
 	t.Helper()
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
+	etcd := startEtcd(t, s, ns)
 	if s.before != nil {
-		before := harness.StartOperator(t, ns)
+		before := harness.StartOperator(t, ns, etcd.flags())
 		s.before(t, ns)
 		AtRest(t, world, ns)
 		before.Stop()
 	}
-	victim := harness.StartOperator(t, ns, harness.WithTransport(writes.Wrap))
+	victim := harness.StartOperator(t, ns, harness.WithTransport(writes.Wrap), etcd.flags())
 	s.during(t, ns)
 	if crashes(writes, func() bool { return quiet(t, world, ns) }) {
 		victim.Kill()
-		harness.StartOperator(t, ns)
+		harness.StartOperator(t, ns, etcd.flags())
 	}
 	s.ended(t, ns)
-	return AtRest(t, world, ns)
+	return etcd.addTo(AtRest(t, world, ns))
 }
 
 // crashes waits for the crash or for the end of the story. A crash makes the world just as quiet as an end does, so it

@@ -26,6 +26,8 @@ type scenario struct {
 	during func(t *testing.T, namespace string)
 	// ended waits until the world is as the story ends.
 	ended func(t *testing.T, namespace string)
+	// etcd gives the operator an etcd, in which there is a key of component solo.
+	etcd bool
 }
 
 // scenarios are all stories. A new one is a row here.
@@ -112,6 +114,49 @@ var scenarios = map[string]scenario{
 			ready(t, ns)
 		},
 	},
+	"restart one service after another": {
+		before: createReady,
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Restart = &v1alpha1.Restart{ID: "again"} })
+		},
+		ended: restarted,
+	},
+	"end a pause": {
+		before: func(t *testing.T, ns string) {
+			createReady(t, ns)
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				metav1.SetMetaDataAnnotation(&g.ObjectMeta, names.AnnotationReconcile, names.Paused)
+				g.Spec.Services["Decode"].Replicas = new(int32(2))
+			})
+		},
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) { delete(g.Annotations, names.AnnotationReconcile) })
+		},
+		ended: ready,
+	},
+	"retain a claim": {
+		before: createWithClaim,
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				g.Annotations = map[string]string{names.AnnotationRetainClaims: names.True}
+			})
+		},
+		ended: released,
+	},
+	"make a component that is found in etcd": {
+		during: createSolo,
+		ended:  soloReady,
+		etcd:   true,
+	},
+	"delete a component that is found in etcd": {
+		before: func(t *testing.T, ns string) {
+			createSolo(t, ns)
+			soloReady(t, ns)
+		},
+		during: deleteSolo,
+		ended:  func(t *testing.T, ns string) { gone(t, ns, "solo", &v1alpha1.DynamoComponentDeployment{}) },
+		etcd:   true,
+	},
 	"correct a graph that could not be rendered": {
 		before: func(t *testing.T, ns string) {
 			create(t, builders.TwoComponents(ns, "chat").Change("Decode", builders.WithImage("")).Obj())
@@ -133,6 +178,20 @@ func servesModel(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 func createReady(t *testing.T, ns string) {
 	t.Helper()
 	create(t, builders.TwoComponents(ns, "chat").Obj())
+	ready(t, ns)
+}
+
+// restarted waits until the restart is complete and the graph is ready.
+func restarted(t *testing.T, ns string) {
+	t.Helper()
+	harness.Eventually(t, 30*time.Second, "the restart is complete", func() (bool, string) {
+		g := &v1alpha1.DynamoGraphDeployment{}
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat"}, g); err != nil {
+			return false, err.Error()
+		}
+		r := g.Status.Restart
+		return r != nil && r.ObservedID == "again" && r.Phase == v1alpha1.RestartPhaseCompleted, fmt.Sprintf("%+v", r)
+	})
 	ready(t, ns)
 }
 
