@@ -145,7 +145,7 @@ type DynamoCheckpointStatus struct {
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// Generation of the spec this status describes.
+	// Generation of the spec this status describes, -1 before the first look.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -171,6 +171,7 @@ type DynamoCheckpoint struct {
 
 	// Progress and result of the capture.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status DynamoCheckpointStatus `json:"status,omitzero"`
 }
 

@@ -19,7 +19,7 @@ type DynamoComponentDeploymentSpec struct {
 
 // DynamoComponentDeploymentStatus reports how the workload of the component is.
 type DynamoComponentDeploymentStatus struct {
-	// Generation of the spec that was last reconciled without an error.
+	// Generation of the spec that was last applied, or found impossible to apply. -1 before the first look.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -55,6 +55,7 @@ type DynamoComponentDeployment struct {
 
 	// How the component is.
 	// +optional
+	// +default={"conditions":[],"observedGeneration":-1}
 	Status DynamoComponentDeploymentStatus `json:"status,omitzero"`
 }
 

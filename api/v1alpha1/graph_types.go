@@ -170,7 +170,7 @@ type DynamoGraphDeploymentStatus struct {
 	// +optional
 	Checkpoints map[string]ServiceCheckpointStatus `json:"checkpoints,omitempty"`
 
-	// Generation of the spec this status describes.
+	// Generation of the spec this status describes, -1 before the first look.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -193,6 +193,7 @@ type DynamoGraphDeployment struct {
 
 	// How the services are.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status DynamoGraphDeploymentStatus `json:"status,omitzero"`
 }
 

@@ -79,7 +79,7 @@ type DynamoModelStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Generation of the spec this status describes.
+	// Generation of the spec this status describes, -1 before the first look.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -104,6 +104,7 @@ type DynamoModel struct {
 
 	// Endpoints found so far.
 	// +optional
+	// +default={"observedGeneration":-1,"readyEndpoints":0,"totalEndpoints":0}
 	Status DynamoModelStatus `json:"status,omitzero"`
 }
 

@@ -152,7 +152,7 @@ type DynamoGraphDeploymentRequestStatus struct {
 	// +optional
 	Backend string `json:"backend,omitempty"`
 
-	// Generation of the spec that is being worked on. Later edits are ignored.
+	// Generation of the spec that is being worked on, -1 before the first look. Later edits are ignored.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -195,6 +195,7 @@ type DynamoGraphDeploymentRequest struct {
 
 	// Progress and result.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status DynamoGraphDeploymentRequestStatus `json:"status,omitzero"`
 }
 

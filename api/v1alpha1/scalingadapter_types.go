@@ -50,7 +50,7 @@ type DynamoGraphDeploymentScalingAdapterStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Generation of the spec this status describes.
+	// Generation of the spec this status describes, -1 before the first look.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -75,6 +75,7 @@ type DynamoGraphDeploymentScalingAdapter struct {
 
 	// Result of the last synchronisation with the graph.
 	// +optional
+	// +default={"observedGeneration":-1}
 	Status DynamoGraphDeploymentScalingAdapterStatus `json:"status,omitzero"`
 }
 

@@ -48,6 +48,7 @@ const (
 	ConditionReady                = "Ready"
 	ConditionAvailable            = "Available"
 	ConditionPaused               = "Paused"
+	ConditionStalled              = "Stalled"
 	ConditionHostConflict         = "HostConflict"
 	ConditionValid                = "Valid"
 	ConditionDynamoComponentReady = "DynamoComponentReady"

@@ -17,9 +17,10 @@ import (
 var harmless = map[string]bool{"": true, "ContainerCreating": true, "PodInitializing": true}
 
 // Pods returns what keeps the first of some pods, in the order given, from serving; empty if nothing is known to.
-// A cause that keeps a pod from starting at all comes before one that it may recover from.
+// A cause that keeps a pod from starting at all comes before one that it may recover from. Pods that were given up come
+// last: their successors tell what is wrong now.
 func Pods(pods []*corev1.Pod) string {
-	for _, cause := range []func(*corev1.Pod) string{unplaced, failed, waiting, unready} {
+	for _, cause := range []func(*corev1.Pod) string{unplaced, waiting, unready, failed} {
 		for _, pod := range pods {
 			if pod.DeletionTimestamp != nil {
 				continue
@@ -60,14 +61,26 @@ func waiting(pod *corev1.Pod) string {
 			if c.State.Waiting == nil || harmless[c.State.Waiting.Reason] {
 				continue
 			}
-			why := fmt.Sprintf("container %s: %s", c.Name, join(c.State.Waiting.Reason, c.State.Waiting.Message))
-			if last := c.LastTerminationState.Terminated; last != nil {
-				why += fmt.Sprintf(" (it ended with code %d%s)", last.ExitCode, because(last))
+			if c.State.Waiting.Reason == crashing {
+				return crashes(c)
 			}
-			return why
+			return fmt.Sprintf("container %s: %s", c.Name, join(c.State.Waiting.Reason, c.State.Waiting.Message))
 		}
 	}
 	return ""
+}
+
+// crashing is why a container waits that ends again and again.
+const crashing = "CrashLoopBackOff"
+
+// crashes is said of a container that ends again and again, while it waits for its next start and while it runs: the same,
+// and without the pause that grows, so that the message stays.
+func crashes(c corev1.ContainerStatus) string {
+	last := c.LastTerminationState.Terminated
+	if last == nil {
+		return fmt.Sprintf("container %s: %s", c.Name, crashing)
+	}
+	return fmt.Sprintf("container %s: %s, it ended with code %d%s", c.Name, crashing, last.ExitCode, because(last))
 }
 
 func because(t *corev1.ContainerStateTerminated) string {
@@ -82,6 +95,9 @@ func unready(pod *corev1.Pod) string {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Running == nil || c.Ready {
 			continue
+		}
+		if c.LastTerminationState.Terminated != nil {
+			return crashes(c)
 		}
 		if c.Started != nil && !*c.Started {
 			return fmt.Sprintf("container %s has started and its startup probe has not passed yet", c.Name)

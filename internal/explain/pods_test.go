@@ -49,7 +49,7 @@ func TestTheFirstCauseIsTold(t *testing.T) {
 		"no node":                 {[]*corev1.Pod{pod("a", unscheduled)}, "pod a: no node takes it: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu"},
 		"no image":                {[]*corev1.Pod{pod("a", waits("ErrImagePull", "manifest\n unknown."))}, "pod a: container main: ErrImagePull: manifest unknown"},
 		"no image to initialize":  {[]*corev1.Pod{pod("a", initializing)}, "pod a: container main: ImagePullBackOff: no such image"},
-		"out of memory":           {[]*corev1.Pod{pod("a", crashed)}, "pod a: container main: CrashLoopBackOff: back-off 10s restarting failed container (it ended with code 137, OOMKilled)"},
+		"out of memory":           {[]*corev1.Pod{pod("a", crashed)}, "pod a: container main: CrashLoopBackOff, it ended with code 137, OOMKilled"},
 		"evicted":                 {[]*corev1.Pod{pod("a", corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "low on memory"})}, "pod a: it failed: Evicted: low on memory"},
 		"worst first":             {[]*corev1.Pod{pod("a", runs(true, false)), pod("b", unscheduled)}, "pod b: no node takes it: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu"},
 		"of two alike, the first": {[]*corev1.Pod{pod("a", runs(true, false)), pod("b", runs(true, false))}, "pod a: container main runs, but its readiness probe does not pass"},

@@ -15,6 +15,7 @@ func TestNamesMatchTheWireContract(t *testing.T) {
 		{DiscoveryAccount("chat"), "chat-k8s-service-discovery"},
 		{DiscoveryRole("chat"), "chat-k8s-service-discovery-role"},
 		{DiscoveryBinding("chat"), "chat-k8s-service-discovery-binding"},
+		{DiscoveryKeys("team-a-chat", "Decode"), "/team-a-chat/components/Decode/"},
 		{ModelHash("Qwen/Qwen3-0.6B"), "fb68f5a6"},
 		{ModelHash("acme/tiny-1b"), "cca03965"},
 		{ModelHash("meta-llama/Llama-3.1-70B-Instruct"), "376674eb"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
@@ -71,6 +72,24 @@ func TestEveryServiceThatHandsItsReplicasOverHasAnAdapterThatIsMadeOnce(t *testi
 					t.Errorf("adapters (-want +got):\n%s", diff)
 				}
 			})
+		}
+	}
+}
+
+func TestTheNumberOfAnAdapterIsRenderedWhateverTheGraphSays(t *testing.T) {
+	t.Parallel()
+	unset := func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) { s.Replicas = nil }
+	for name, change := range map[string]builders.ServiceOption{"nothing": unset, "another number": builders.Replicas(1)} {
+		g := builders.TwoComponents("ns", "chat").Change("Frontend", builders.Replicas(2)).Change("Decode", change).Obj()
+		in := input.Graph{Replicas: map[string]int32{"Decode": 3}}
+		for service, want := range map[string]int32{"Decode": 3, "Frontend": 2} {
+			c, problems := ComponentOf(g, service, in, field.NewPath("spec"))
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if c.Spec.Replicas == nil || *c.Spec.Replicas != want {
+				t.Errorf("a graph that says %s: service %s is rendered with %v replicas, want %d", name, service, c.Spec.Replicas, want)
+			}
 		}
 	}
 }

@@ -46,6 +46,9 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 	if c.Graph == "" && UsesMPI(c) && !access.HasOriginal(c.Namespace, c.Settings) {
 		stages.add([]Object{{Object: access.SSHKey(c.Namespace, c.Settings), Belonging: belonging.Borrowed}})
 	}
+	gangs := slices.DeleteFunc(slices.Clone(workloads), func(o Object) bool { return !isGang(o) })
+	stages.add(gangs) // pods whose gang is not there hang
+	workloads = slices.DeleteFunc(workloads, isGang)
 	stages.add(slices.Concat(main, workloads, guard, called(c, pods), serves(c), published(c)))
 	return stages, nil
 }
@@ -80,6 +83,8 @@ func groups(c input.Component) ([]Object, corev1.PodTemplateSpec, field.ErrorLis
 	}
 	return objects, leader, errs
 }
+
+func isGang(o Object) bool { return o.GetObjectKind().GroupVersionKind() == lws.PodGroupKind }
 
 // UsesMPI tells whether the component's nodes reach each other through ssh.
 func UsesMPI(c input.Component) bool {

@@ -161,6 +161,9 @@ func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, in input.Gra
 		names.LabelDynamoNamespace: dynamoNamespace,
 		names.LabelGraph:           g.Name,
 	})
+	if n, ok := in.Replicas[service]; ok {
+		spec.Replicas = &n
+	}
 	spec.ServiceName = service
 	spec.DynamoNamespace = &dynamoNamespace
 	spec.Annotations = merged(spec.Annotations, inherited(g))

@@ -85,6 +85,15 @@ func TestUnknownFieldsAreDroppedUnlessValidationIsStrict(t *testing.T) {
 func TestStatusIsWrittenOnlyThroughItsSubresource(t *testing.T) {
 	t.Parallel()
 	namespace := harness.Namespace(t)
+	// What nobody has looked at says so: tools that wait for objects take one without a status for a finished one.
+	untouched := map[string]string{
+		"DynamoModel":                         `{observedGeneration: -1, readyEndpoints: 0, totalEndpoints: 0}`,
+		"DynamoComponentDeployment":           `{observedGeneration: -1, conditions: []}`,
+		"DynamoGraphDeployment":               `{observedGeneration: -1}`,
+		"DynamoCheckpoint":                    `{observedGeneration: -1}`,
+		"DynamoGraphDeploymentRequest":        `{observedGeneration: -1}`,
+		"DynamoGraphDeploymentScalingAdapter": `{observedGeneration: -1}`,
+	}
 	for kind, status := range map[string]string{
 		"DynamoModel":                         `{readyEndpoints: 1, totalEndpoints: 1}`,
 		"DynamoComponentDeployment":           `{conditions: []}`,
@@ -100,15 +109,15 @@ func TestStatusIsWrittenOnlyThroughItsSubresource(t *testing.T) {
 			if err := create(t, manifest); err != nil {
 				t.Fatal(err)
 			}
-			if stored, found := read(t, manifest).Object["status"]; found {
-				t.Errorf("creation stored a status: %v", stored)
+			if diff := cmp.Diff(plain(t, parse(t, untouched[kind])), plain(t, read(t, manifest).Object["status"])); diff != "" {
+				t.Errorf("status after creation (-want +got):\n%s", diff)
 			}
 			manifest.Object["status"] = parse(t, status)
 			if err := harness.Client(t).Update(t.Context(), manifest); err != nil {
 				t.Fatal(err)
 			}
-			if stored, found := read(t, manifest).Object["status"]; found {
-				t.Errorf("an update of the object stored a status: %v", stored)
+			if diff := cmp.Diff(plain(t, parse(t, untouched[kind])), plain(t, read(t, manifest).Object["status"])); diff != "" {
+				t.Errorf("status after an update of the object (-want +got):\n%s", diff)
 			}
 			generation := manifest.GetGeneration()
 			if err := writeStatus(t.Context(), t, manifest, status); err != nil {

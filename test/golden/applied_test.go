@@ -208,5 +208,8 @@ func (r *recorder) record(text []byte) error {
 		owners = append(others, owners...)
 	}
 	r.objects[key] = u.Object
+	if len(owners) == 0 {
+		return nil
+	}
 	return unstructured.SetNestedSlice(u.Object, owners, "metadata", "ownerReferences")
 }

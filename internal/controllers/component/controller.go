@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -89,13 +90,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if c, ok = held.Live[recent.KeyOf(kind, c)].(*v1alpha1.DynamoComponentDeployment); !ok {
 		return statusio.Answer(reconcile.Result{}, held.Wake, held.Err())
 	}
-	settings, err := r.settings(ctx, c)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	settings, keyProblem := r.settings(ctx, c)
 	plan, err := r.plan(ctx, c, settings)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if keyProblem != nil {
+		plan = controllers.Plan{Problems: field.ErrorList{field.InternalError(field.NewPath("spec", "multinode"), keyProblem)}}
 	}
 	observed, err := r.Observe.Children(ctx, c, plan.Children)
 	if err != nil {
@@ -105,12 +106,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if len(plan.Problems) > 0 {
-		return r.store(ctx, c, Refused(c, plan.Problems, seen, r.Now()))
-	}
 	paused, err := r.paused(ctx, c)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if len(plan.Problems) > 0 {
+		seen.Paused = paused
+		result, err := r.store(ctx, c, Refused(c, plan.Problems, seen, r.Now()))
+		return statusio.Answer(result, 0, err, keyProblem)
 	}
 	wait := HaveToWait(c, plan.Children, seen)
 	applied := r.Converge(ctx, paused, c, plan.Children.Waiting(wait), observed)
@@ -208,7 +211,7 @@ func (r *Reconciler) world(ctx context.Context, c *v1alpha1.DynamoComponentDeplo
 }
 
 // live returns the workload that the component's pods are made by in the newest state that is known, nil for none: its
-// Deployment, or the first of its groups.
+// Deployment, or the first of its groups that serves. Only where none does is there nothing to lose.
 func (r *Reconciler) live(ctx context.Context, c *v1alpha1.DynamoComponentDeployment) (*standing, error) {
 	if !c.IsMultinode() {
 		found, err := r.newest(ctx, deploymentKind, client.ObjectKeyFromObject(c), &appsv1.Deployment{})
@@ -220,6 +223,7 @@ func (r *Reconciler) live(ctx context.Context, c *v1alpha1.DynamoComponentDeploy
 	if !r.Served().LWS {
 		return nil, nil
 	}
+	var first *standing
 	for i := range max(ptr.Deref(c.Spec.Replicas, 1), 1) {
 		key := client.ObjectKey{Namespace: c.Namespace, Name: names.Group(c.Name, i)}
 		found, err := r.newest(ctx, groupKind, key, &lwsv1.LeaderWorkerSet{})
@@ -231,9 +235,17 @@ func (r *Reconciler) live(ctx context.Context, c *v1alpha1.DynamoComponentDeploy
 			continue
 		}
 		group, err := observe.Groups{Cache: r.Cache}.Of(ctx, set)
-		return standingGroup(set, group), err
+		if err != nil {
+			return nil, err
+		}
+		if group.Serves {
+			return standingGroup(set, group), nil
+		}
+		if first == nil {
+			first = standingGroup(set, group)
+		}
 	}
-	return nil, nil
+	return first, nil
 }
 
 func (r *Reconciler) newest(ctx context.Context, gk schema.GroupKind, name client.ObjectKey, into client.Object) (client.Object, error) {
@@ -248,7 +260,7 @@ func (r *Reconciler) newest(ctx context.Context, gk schema.GroupKind, name clien
 
 // circumstances are what a plan depends on besides its component, as text.
 func circumstances(c *v1alpha1.DynamoComponentDeployment, live *standing, fresh input.World, s input.Settings) string {
-	text := fmt.Sprint(c.GetParentGraphDeploymentName(), fresh, s.Serves, string(s.SSHKey.Public))
+	text := fmt.Sprint(c.GetParentGraphDeploymentName(), fresh, s.Serves, s.SSHKey.Fingerprint())
 	if live != nil {
 		text += live.identity
 	}

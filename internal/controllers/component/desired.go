@@ -145,19 +145,26 @@ func HaveToWait(c *v1alpha1.DynamoComponentDeployment, plan apply.Plan, seen See
 	for _, group := range groups {
 		if group.Exists && !group.Current {
 			wait[keys[group.Name]] = true
+			wait[gangOf(keys[group.Name])] = true // a gang has the size of the group that is there
 		}
 	}
 	annotations := input.FromDeployment(c, input.Settings{}, nil).ObjectAnnotations()
 	for _, name := range rollout.Replace(groups, rollout.MaxUnavailable(annotations[names.AnnotationMaxUnavailable], len(groups), 1)) {
 		delete(wait, keys[name])
+		delete(wait, gangOf(keys[name]))
 	}
 	return wait
+}
+
+// gangOf is the PodGroup of a LeaderWorkerSet.
+func gangOf(set recent.Key) recent.Key {
+	return recent.Key{GroupKind: lws.PodGroupKind.GroupKind(), NamespacedName: set.NamespacedName}
 }
 
 func waitingNames(keys map[recent.Key]bool) map[string]bool {
 	waiting := make(map[string]bool, len(keys))
 	for key := range keys {
-		waiting[key.Name] = true
+		waiting[key.Name] = true // a gang has the name of its set
 	}
 	return waiting
 }

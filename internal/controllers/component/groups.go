@@ -22,7 +22,7 @@ func groupReplicas(c *v1alpha1.DynamoComponentDeployment, seen Seen) *v1alpha1.S
 		if group.Present > 0 {
 			counts.Replicas++
 		}
-		if group.Updated >= size {
+		if group.Updated >= size && !seen.Waiting[name] {
 			counts.UpdatedReplicas++
 		}
 		if group.Serves {
@@ -56,13 +56,11 @@ func whyGroupsNotReady(c *v1alpha1.DynamoComponentDeployment, seen Seen) string 
 			}
 		}
 	}
-	switch extra := len(seen.Sets) - int(want-missing); {
+	switch {
 	case missing > 0:
 		return fmt.Sprintf("%d of %d LeaderWorkerSets are not there yet", missing, want)
 	case done < want:
 		return fmt.Sprintf("%d of %d replicas are ready; %s", done, want, first)
-	case extra > 0:
-		return fmt.Sprintf("%d surplus LeaderWorkerSets are still there", extra)
 	}
 	return ""
 }

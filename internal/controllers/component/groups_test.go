@@ -134,7 +134,6 @@ func TestAComponentOfGroupsIsReadyWhenEveryGroupIs(t *testing.T) {
 		"old pods left": {func(s *Seen) { s.Groups["c-0"] = observe.Group{Updated: 2, Ready: 2, Present: 3, Serves: true} }, "1 of 2 replicas are ready"},
 		"its turn":      {func(s *Seen) { s.Waiting = map[string]bool{"c-1": true} }, "LeaderWorkerSet c-1 waits for its turn to be updated"},
 		"missing":       {func(s *Seen) { delete(s.Sets, "c-1") }, "1 of 2 LeaderWorkerSets are not there yet"},
-		"surplus":       {func(s *Seen) { s.Sets["c-2"] = s.Sets["c-1"] }, "1 surplus LeaderWorkerSets are still there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,15 +49,18 @@ func Refused(c *v1alpha1.DynamoComponentDeployment, problems field.ErrorList, se
 	next := counted(c, seen)
 	message := problems.ToAggregate().Error()
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)
+	controllers.PutPaused(set, seen.Paused, nil)
 	set.Put(v1alpha1.ConditionValid, metav1.ConditionFalse, conditions.ValidationFailed, message)
 	set.Put(v1alpha1.ConditionAvailable, metav1.ConditionFalse, conditions.ValidationFailed, message)
 	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, message)
-	next.Conditions = set.Sorted()
+	set.Stall(conditions.ValidationFailed, message)
+	next.Conditions, next.ObservedGeneration = set.Sorted(), c.Generation
 	return next
 }
 
 // Status is the status of a component whose plan was applied. It is computed whole. The observed generation advances
-// only when everything of it was applied.
+// when everything of it was applied, or when it is certain that this needs somebody's help: whoever waits for a verdict
+// about a generation has one then.
 func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Seen, now metav1.Time) v1alpha1.DynamoComponentDeploymentStatus {
 	next := counted(c, seen)
 	set := conditions.NewSet(c.Generation, c.Status.Conditions, now)
@@ -72,12 +75,19 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Se
 	if len(applied.Held) > 0 {
 		why = strings.TrimSuffix("it is paused, and changes are held back; "+why, "; ")
 	}
-	switch failures := applied.Reported(); {
+	failures := applied.Reported()
+	isJudged := c.Status.ObservedGeneration == c.Generation
+	if len(failures) == 0 && len(applied.Failures) > 0 && isJudged {
+		set.Keep(v1alpha1.ConditionStalled)
+	}
+	switch {
 	case len(failures) > 0:
 		put(metav1.ConditionFalse, conditions.Reconciling, conditions.Summary(failures))
+		set.Stall(conditions.ReconcileError, conditions.Summary(failures))
+		next.ObservedGeneration = c.Generation
 	case why != "":
 		put(metav1.ConditionFalse, say.notReady, why)
-	case len(applied.Failures) > 0 && c.Status.ObservedGeneration != c.Generation:
+	case len(applied.Failures) > 0 && !isJudged:
 		put(metav1.ConditionFalse, say.notReady, "Changes are being applied")
 	case len(applied.Failures) > 0:
 		// A request that will be repeated in a moment changes nothing that was known of this generation.

@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -74,14 +77,63 @@ func TestAvailableOnlyWhenEveryReplicaIsNewAndServes(t *testing.T) {
 	}
 }
 
-func TestTheObservedGenerationWaitsForEverythingToBeApplied(t *testing.T) {
+func TestTheObservedGenerationAdvancesWithAVerdictAboutIt(t *testing.T) {
+	t.Parallel()
+	failed := func(err error) apply.Result { return apply.Result{Failures: []apply.Failure{{Err: err}}} }
+	refused := field.ErrorList{field.Required(field.NewPath("spec"), "x")}
+	for name, tc := range map[string]struct {
+		status func(*v1alpha1.DynamoComponentDeployment) v1alpha1.DynamoComponentDeploymentStatus
+		want   int64
+		stall  string
+	}{
+		"everything was applied": {func(c *v1alpha1.DynamoComponentDeployment) v1alpha1.DynamoComponentDeploymentStatus {
+			return Status(c, apply.Result{}, Seen{}, now)
+		}, 5, ""},
+		"a request is repeated": {func(c *v1alpha1.DynamoComponentDeployment) v1alpha1.DynamoComponentDeploymentStatus {
+			return Status(c, failed(apierrors.NewTooManyRequests("later", 1)), Seen{}, now)
+		}, 4, ""},
+		"a change is held back": {func(c *v1alpha1.DynamoComponentDeployment) v1alpha1.DynamoComponentDeploymentStatus {
+			return Status(c, apply.Result{Held: []string{"Deployment c"}}, Seen{Paused: true}, now)
+		}, 4, ""},
+		"somebody has to free a name": {func(c *v1alpha1.DynamoComponentDeployment) v1alpha1.DynamoComponentDeploymentStatus {
+			return Status(c, failed(&apply.NameTakenError{Holder: "Deployment x"}), Seen{}, now)
+		}, 5, conditions.ReconcileError},
+		"somebody has to change the spec": {func(c *v1alpha1.DynamoComponentDeployment) v1alpha1.DynamoComponentDeploymentStatus {
+			return Refused(c, refused, Seen{}, now)
+		}, 5, conditions.ValidationFailed},
+	} {
+		c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
+		c.Status.ObservedGeneration = 4
+		got := tc.status(c)
+		if got.ObservedGeneration != tc.want {
+			t.Errorf("%s: observed generation %d, want %d", name, got.ObservedGeneration, tc.want)
+		}
+		if s := conditions.Find(got.Conditions, v1alpha1.ConditionStalled); (s == nil) != (tc.stall == "") || s != nil && s.Reason != tc.stall {
+			t.Errorf("%s: stalled %v, want %q", name, s, tc.stall)
+		}
+	}
+}
+
+func TestAStalledComponentStaysSoWhileARequestIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
-	c.Status.ObservedGeneration = 4
-	got := Status(c, apply.Result{Failures: []apply.Failure{{Err: &apply.NameTakenError{Holder: "Deployment x"}}}}, Seen{}, now)
-	if got.ObservedGeneration != 4 {
-		t.Errorf("observed generation %d although a child failed", got.ObservedGeneration)
+	c.Status = Status(c, apply.Result{Failures: []apply.Failure{{Err: &apply.NameTakenError{Holder: "Deployment x"}}}}, Seen{}, now)
+	was := conditions.Find(c.Status.Conditions, v1alpha1.ConditionStalled)
+	repeated := apply.Result{Failures: []apply.Failure{{Err: apierrors.NewTooManyRequests("later", 1)}}}
+	got := Status(c, repeated, Seen{}, metav1.NewTime(now.Add(time.Minute)))
+	if diff := cmp.Diff(was, conditions.Find(got.Conditions, v1alpha1.ConditionStalled)); diff != "" {
+		t.Errorf("stalled (-was +is):\n%s", diff)
 	}
+	c.Generation++
+	if s := conditions.Find(Status(c, repeated, Seen{}, now).Conditions, v1alpha1.ConditionStalled); s != nil {
+		t.Errorf("nothing is known of the next generation, and yet: %v", s)
+	}
+}
+
+func TestAFailedChildIsNamed(t *testing.T) {
+	t.Parallel()
+	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
+	got := Status(c, apply.Result{Failures: []apply.Failure{{Err: &apply.NameTakenError{Holder: "Deployment x"}}}}, Seen{}, now)
 	if a := conditions.Find(got.Conditions, v1alpha1.ConditionAvailable); a.Reason != conditions.Reconciling || !strings.Contains(a.Message, "exists already") {
 		t.Errorf("Available says %s: %s", a.Reason, a.Message)
 	}

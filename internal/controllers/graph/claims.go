@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
 )
@@ -18,7 +19,7 @@ const claimKind = "PersistentVolumeClaim"
 // the graph: also those that its spec no longer names would die with it.
 func (r *Reconciler) observe(ctx context.Context, g *v1alpha1.DynamoGraphDeployment) (apply.Children, error) {
 	children, err := r.Observe.Children(ctx, g, nil)
-	if err != nil || !render.RetainsClaims(g) {
+	if err != nil || !render.RetainsClaims(g) || controllers.IsPaused(g) {
 		return children, err
 	}
 	return children, r.Apply.Release(ctx, g, ofKind(children, claimKind))

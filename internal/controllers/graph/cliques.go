@@ -25,6 +25,8 @@ type progress struct {
 	observed                        *int64
 	setHash                         *string
 	want, serving, updated, present int32
+	// asked is what the graph wants, nil if it says nothing.
+	asked *int32
 	// serves is the word for replicas that serve.
 	serves string
 }
@@ -32,6 +34,8 @@ type progress struct {
 // why it is not ready, empty for ready.
 func (p progress) why(set *grovev1alpha1.PodCliqueSet) string {
 	switch {
+	case p.asked != nil && *p.asked != p.want:
+		return fmt.Sprintf("desired=%d, asked of Grove=%d", *p.asked, p.want)
 	case p.want == 0:
 	case p.serving != p.want:
 		return fmt.Sprintf("desired=%d, %s=%d", p.want, p.serves, p.serving)
@@ -64,7 +68,8 @@ func (p progress) outdated(set *grovev1alpha1.PodCliqueSet) string {
 // missing is what is said of what Grove has not made yet.
 const missing = "resource not found"
 
-func asClique(name string, q *grovev1alpha1.PodClique, found bool, set *grovev1alpha1.PodCliqueSet) Service {
+func asClique(name string, asked *int32, q *grovev1alpha1.PodClique, set *grovev1alpha1.PodCliqueSet) Service {
+	found := q.UID != ""
 	report := Service{Counts: v1alpha1.ServiceReplicaStatus{
 		ComponentKind: v1alpha1.ComponentKindPodClique, ComponentName: name,
 		Replicas: q.Status.Replicas, UpdatedReplicas: q.Status.UpdatedReplicas, ReadyReplicas: &q.Status.ReadyReplicas,
@@ -75,7 +80,7 @@ func asClique(name string, q *grovev1alpha1.PodClique, found bool, set *grovev1a
 		report.Serves = q.Status.ReadyReplicas > 0 || q.Spec.Replicas == 0
 		p := progress{
 			generation: q.Generation, observed: q.Status.ObservedGeneration, setHash: q.Status.CurrentPodCliqueSetGenerationHash,
-			want: q.Spec.Replicas, serving: q.Status.ReadyReplicas, updated: q.Status.UpdatedReplicas, present: q.Status.Replicas, serves: "ready",
+			want: q.Spec.Replicas, serving: q.Status.ReadyReplicas, updated: q.Status.UpdatedReplicas, present: q.Status.Replicas, asked: asked, serves: "ready",
 		}
 		why, report.Outdated = p.why(set), p.outdated(set) != ""
 	}
@@ -85,7 +90,8 @@ func asClique(name string, q *grovev1alpha1.PodClique, found bool, set *grovev1a
 	return report
 }
 
-func asScalingGroup(name string, s *grovev1alpha1.PodCliqueScalingGroup, found bool, set *grovev1alpha1.PodCliqueSet) Service {
+func asScalingGroup(name string, asked *int32, s *grovev1alpha1.PodCliqueScalingGroup, set *grovev1alpha1.PodCliqueSet) Service {
+	found := s.UID != ""
 	report := Service{Counts: v1alpha1.ServiceReplicaStatus{
 		ComponentKind: v1alpha1.ComponentKindPodCliqueScalingGroup, ComponentName: name,
 		Replicas: s.Status.Replicas, UpdatedReplicas: s.Status.UpdatedReplicas, AvailableReplicas: &s.Status.AvailableReplicas,
@@ -96,7 +102,7 @@ func asScalingGroup(name string, s *grovev1alpha1.PodCliqueScalingGroup, found b
 		report.Serves = s.Status.AvailableReplicas > 0 || s.Spec.Replicas == 0
 		p := progress{
 			generation: s.Generation, observed: s.Status.ObservedGeneration, setHash: s.Status.CurrentPodCliqueSetGenerationHash,
-			want: s.Spec.Replicas, serving: s.Status.AvailableReplicas, updated: s.Status.UpdatedReplicas, present: s.Status.Replicas, serves: "available",
+			want: s.Spec.Replicas, serving: s.Status.AvailableReplicas, updated: s.Status.UpdatedReplicas, present: s.Status.Replicas, asked: asked, serves: "available",
 		}
 		why, report.Outdated = p.why(set), p.outdated(set) != ""
 	}

@@ -5,6 +5,7 @@ package graph
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -110,6 +111,12 @@ func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 		return reconcile.Result{}, err
 	}
 	if len(plan.Problems) > 0 {
+		// A move that is refused leaves the graph where it runs, and that is what is counted.
+		if blocking, _ := inTheWay(onGrove, observed); len(blocking) > 0 {
+			if seen, err = r.see(ctx, g, !onGrove, observed); err != nil {
+				return reconcile.Result{}, err
+			}
+		}
 		result, err := r.store(ctx, g, Refused(g, plan.Problems, seen, r.Now()))
 		return statusio.Answer(result, place.askAgain(), err, place.KeyProblem)
 	}
@@ -124,8 +131,9 @@ func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 		return reconcile.Result{}, err
 	}
 	seen.Moving = moving
+	applied.Failures = append(applied.Failures, r.scale(ctx, g, place, seen)...)
 	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()))
-	return statusio.Answer(result, applied.Wake, err, applied.Err(), r.scale(ctx, g, seen))
+	return statusio.Answer(result, applied.Wake, err, applied.Err())
 }
 
 // converge brings the graph's children to a plan. While it moves to another orchestrator, what runs on the old one goes
@@ -139,6 +147,8 @@ func (r *Reconciler) converge(
 		if err := r.Apply.Clear(ctx, g, blocking); err != nil {
 			return apply.Result{}, true, err
 		}
+		observed = maps.Clone(observed)
+		maps.DeleteFunc(observed, func(key recent.Key, _ client.Object) bool { return blocking[key] != nil })
 		plan.Children = plan.Children.Without(waiting...)
 	}
 	return r.Converge(ctx, paused, g, plan.Children, observed), moving, nil

@@ -42,7 +42,7 @@ func (p Place) circumstances() string {
 	if p.Live != nil {
 		live = fmt.Sprint(p.Live.UID, p.Live.Generation, p.Live.Annotations[names.AnnotationSurroundings])
 	}
-	return fmt.Sprint(p.OnGrove, live, p.Worlds, p.Restarts, p.Settings.Serves, string(p.Settings.SSHKey.Public),
+	return fmt.Sprint(p.OnGrove, live, p.Worlds, p.Replicas, p.Restarts, p.Settings.Serves, p.Settings.SSHKey.Fingerprint(),
 		p.MissingClaims, p.MissingQueue, p.KeyProblem)
 }
 
@@ -123,7 +123,7 @@ func ofKind(children apply.Children, kind string) apply.Children {
 // that wait until they are gone: both sides use the same names.
 func inTheWay(onGrove bool, children apply.Children) (apply.Children, []string) {
 	if onGrove {
-		return ofKind(children, componentKind.Kind), []string{cliqueSetKind.Kind, "Service", "Ingress", "VirtualService"}
+		return ofKind(children, componentKind.Kind), []string{cliqueSetKind.Kind, "Service", "Ingress", "VirtualService", "PodDisruptionBudget"}
 	}
 	return ofKind(children, cliqueSetKind.Kind), []string{componentKind.Kind}
 }

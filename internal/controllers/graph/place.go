@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/admission"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
@@ -36,6 +38,9 @@ func (r *Reconciler) place(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 	if p.MissingClaims, err = r.missingClaims(ctx, g); err != nil {
 		return p, err
 	}
+	if p.Replicas, err = r.adapted(ctx, g); err != nil {
+		return p, err
+	}
 	if render.GraphUsesMPI(g, p.Graph) {
 		p.Settings.SSHKey, p.KeyProblem = r.Keys.Pair(ctx)
 	}
@@ -47,6 +52,21 @@ func (r *Reconciler) place(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 	}
 	p.Worlds, err = r.worlds(ctx, g, seen)
 	return p, err
+}
+
+// adapted returns the numbers that adapters hold for services of the graph.
+func (r *Reconciler) adapted(ctx context.Context, g *v1alpha1.DynamoGraphDeployment) (map[string]int32, error) {
+	adapters, err := observe.AdaptersOf(ctx, r.Cache, client.ObjectKeyFromObject(g))
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[string]int32{}
+	for service := range g.Spec.Services {
+		if holder := observe.Holder(g, service, adapters); holder != nil && len(admission.ScalingAdapter(holder)) == 0 {
+			numbers[service] = holder.Spec.Replicas
+		}
+	}
+	return numbers, nil
 }
 
 // worlds are the surroundings that the services of a graph on Grove are rendered in: those their pods were rendered in

@@ -61,7 +61,7 @@ func TestCountsOfGroveCountOnlyForTheLatestSet(t *testing.T) {
 		return s
 	}
 	ready := func() *grovev1alpha1.PodClique {
-		q := &grovev1alpha1.PodClique{ObjectMeta: metav1.ObjectMeta{Name: "q", Generation: 2}}
+		q := &grovev1alpha1.PodClique{ObjectMeta: metav1.ObjectMeta{Name: "q", UID: "u", Generation: 2}}
 		q.Spec.Replicas = 2
 		q.Status = grovev1alpha1.PodCliqueStatus{
 			ObservedGeneration: new(int64(2)), Replicas: 2, ReadyReplicas: 2, UpdatedReplicas: 2, CurrentPodCliqueSetGenerationHash: new("h"),
@@ -73,31 +73,33 @@ func TestCountsOfGroveCountOnlyForTheLatestSet(t *testing.T) {
 		change func(*grovev1alpha1.PodClique)
 		why    string
 		serves bool
+		asked  *int32
 	}{
-		"ready":                  {set(3, 3, "h"), nil, "", true},
-		"no set":                 {nil, nil, "podclique/q: waiting for its PodCliqueSet", true},
-		"set not processed":      {set(4, 3, "h"), nil, "podclique/q: Grove has not processed the latest PodCliqueSet yet", true},
-		"set not rolled out":     {set(3, 3, "new"), nil, "podclique/q: the latest PodCliqueSet has not been rolled out yet", true},
-		"never observed":         {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Status.ObservedGeneration = nil }, "podclique/q: observedGeneration is nil", true},
-		"observed in the past":   {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Generation = 3 }, "podclique/q: spec not yet processed: generation=3, observedGeneration=2", true},
-		"one short":              {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Status.ReadyReplicas = 1 }, "podclique/q: desired=2, ready=1", true},
-		"old ones":               {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Status.UpdatedReplicas = 1 }, "podclique/q: desired=2, updated=1", true},
-		"surplus":                {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Status.Replicas = 3 }, "podclique/q: performing rolling update: desired=2, replicas=3", true},
-		"none wanted":            {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Spec.Replicas, q.Status.ReadyReplicas = 0, 0 }, "", true},
-		"none serves":            {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Status.ReadyReplicas = 0 }, "podclique/q: desired=2, ready=0", false},
-		"short and not rolled":   {set(3, 3, "new"), func(q *grovev1alpha1.PodClique) { q.Status.ReadyReplicas = 1 }, "podclique/q: desired=2, ready=1", true},
-		"Grove of older release": {set(3, 3, "h"), func(q *grovev1alpha1.PodClique) { q.Status.CurrentPodCliqueSetGenerationHash = nil }, "", true},
+		"not yet asked for more": {set: set(3, 3, "h"), why: "podclique/q: desired=3, asked of Grove=2", serves: true, asked: new(int32(3))},
+		"ready":                  {set: set(3, 3, "h"), change: nil, why: "", serves: true},
+		"no set":                 {set: nil, change: nil, why: "podclique/q: waiting for its PodCliqueSet", serves: true},
+		"set not processed":      {set: set(4, 3, "h"), change: nil, why: "podclique/q: Grove has not processed the latest PodCliqueSet yet", serves: true},
+		"set not rolled out":     {set: set(3, 3, "new"), change: nil, why: "podclique/q: the latest PodCliqueSet has not been rolled out yet", serves: true},
+		"never observed":         {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Status.ObservedGeneration = nil }, why: "podclique/q: observedGeneration is nil", serves: true},
+		"observed in the past":   {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Generation = 3 }, why: "podclique/q: spec not yet processed: generation=3, observedGeneration=2", serves: true},
+		"one short":              {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Status.ReadyReplicas = 1 }, why: "podclique/q: desired=2, ready=1", serves: true},
+		"old ones":               {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Status.UpdatedReplicas = 1 }, why: "podclique/q: desired=2, updated=1", serves: true},
+		"surplus":                {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Status.Replicas = 3 }, why: "podclique/q: performing rolling update: desired=2, replicas=3", serves: true},
+		"none wanted":            {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Spec.Replicas, q.Status.ReadyReplicas = 0, 0 }, why: "", serves: true},
+		"none serves":            {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Status.ReadyReplicas = 0 }, why: "podclique/q: desired=2, ready=0", serves: false},
+		"short and not rolled":   {set: set(3, 3, "new"), change: func(q *grovev1alpha1.PodClique) { q.Status.ReadyReplicas = 1 }, why: "podclique/q: desired=2, ready=1", serves: true},
+		"Grove of older release": {set: set(3, 3, "h"), change: func(q *grovev1alpha1.PodClique) { q.Status.CurrentPodCliqueSetGenerationHash = nil }, why: "", serves: true},
 	} {
 		q := ready()
 		if tc.change != nil {
 			tc.change(q)
 		}
-		got := asClique("q", q, true, tc.set)
+		got := asClique("q", tc.asked, q, tc.set)
 		if got.Why != tc.why || got.Serves != tc.serves || got.Counts.ComponentKind == "" {
 			t.Errorf("%s: why %q, serves %v, counts %+v", name, got.Why, got.Serves, got.Counts)
 		}
 	}
-	if got := asScalingGroup("s", &grovev1alpha1.PodCliqueScalingGroup{}, false, set(1, 1, "h")); got.Why != "pcsg/s: resource not found" ||
+	if got := asScalingGroup("s", nil, &grovev1alpha1.PodCliqueScalingGroup{}, set(1, 1, "h")); got.Why != "pcsg/s: resource not found" ||
 		got.Counts.ComponentKind != v1alpha1.ComponentKindPodCliqueScalingGroup || got.Exists {
 		t.Errorf("what is missing: %+v", got)
 	}

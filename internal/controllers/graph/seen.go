@@ -5,13 +5,11 @@ package graph
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,6 +42,8 @@ type Service struct {
 	Counts  v1alpha1.ServiceReplicaStatus
 	// Why it is not ready, empty for one all of whose replicas are of the live generation and serve.
 	Why string
+	// Stalled tells that it will not become ready unless somebody does something.
+	Stalled bool
 	// Outdated tells that the counts are about the past: Grove has not taken over the latest PodCliqueSet.
 	Outdated bool
 	// Serves tells that at least one replica takes requests, or that none is wanted.
@@ -90,18 +90,16 @@ func (r *Reconciler) clique(
 	var report Service
 	if spec.IsMultinode() {
 		group := &grovev1alpha1.PodCliqueScalingGroup{}
-		found, err := r.get(ctx, key, group)
-		if err != nil {
+		if err := r.get(ctx, key, group); err != nil {
 			return Service{}, err
 		}
-		report = asScalingGroup(key.Name, group, found, set)
+		report = asScalingGroup(key.Name, spec.Replicas, group, set)
 	} else {
 		clique := &grovev1alpha1.PodClique{}
-		found, err := r.get(ctx, key, clique)
-		if err != nil {
+		if err := r.get(ctx, key, clique); err != nil {
 			return Service{}, err
 		}
-		report = asClique(key.Name, clique, found, set)
+		report = asClique(key.Name, spec.Replicas, clique, set)
 	}
 	report.Restart = restartOf(set, service)
 	if report.Why == "" {
@@ -114,15 +112,12 @@ func (r *Reconciler) clique(
 	return report, err
 }
 
-func (r *Reconciler) get(ctx context.Context, key client.ObjectKey, into client.Object) (bool, error) {
-	err := r.Cache.Get(ctx, key, into)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+// get reads an object and leaves it empty if there is none.
+func (r *Reconciler) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
+	if err := r.Cache.Get(ctx, key, into); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read %T %q: %w", into, key.Name, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("read %T %q: %w", into, key.Name, err)
-	}
-	return true, nil
+	return nil
 }
 
 // nextRestart plans the next step of a restart from what is seen.
@@ -144,10 +139,13 @@ func nextRestart(g *v1alpha1.DynamoGraphDeployment, seen Seen) rollout.Restart {
 
 // scale asks Grove for the number of replicas that the graph wants. Grove takes the number in a PodCliqueSet only for
 // what it makes anew.
-func (r *Reconciler) scale(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, seen Seen) error {
-	var errs []error
+func (r *Reconciler) scale(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, place Place, seen Seen) []apply.Failure {
+	var failures []apply.Failure
 	for name, service := range seen.Services {
 		want := g.Spec.Services[name].Replicas
+		if n, ok := place.Replicas[name]; ok {
+			want = &n
+		}
 		if want == nil || service.scales == nil || seen.Moving || controllers.IsPaused(g) {
 			continue
 		}
@@ -159,9 +157,12 @@ func (r *Reconciler) scale(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 		case *grovev1alpha1.PodCliqueScalingGroup:
 			key.GroupKind, has = scalingGroupKind, live.Spec.Replicas
 		}
-		if has != *want {
-			errs = append(errs, client.IgnoreNotFound(r.Apply.Scale(ctx, g, key, service.scales, *want)))
+		if has == *want {
+			continue
+		}
+		if err := r.Apply.Scale(ctx, g, key, service.scales, *want); client.IgnoreNotFound(err) != nil {
+			failures = append(failures, apply.Failure{Key: key, Err: err})
 		}
 	}
-	return errors.Join(errs...)
+	return failures
 }

@@ -34,7 +34,9 @@ func Refused(g *v1alpha1.DynamoGraphDeployment, problems field.ErrorList, seen S
 	putAvailable(set, g, seen)
 	putClashes(set, seen.Clashes)
 	controllers.PutPaused(set, controllers.IsPaused(g), nil)
-	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, problems.ToAggregate().Error())
+	message := problems.ToAggregate().Error()
+	set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, message)
+	set.Stall(conditions.ValidationFailed, message)
 	next.Conditions = set.Sorted()
 	return next
 }
@@ -55,9 +57,11 @@ func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, 
 	case len(failures) > 0:
 		next.State = v1alpha1.GraphStateFailed
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ReconcileFailed, conditions.Summary(failures))
+		set.Stall(conditions.ReconcileError, conditions.Summary(failures))
 	case notReady != "":
 		next.State = v1alpha1.GraphStatePending
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady, "Resources not ready: "+notReady)
+		putStalled(set, g, applied, seen)
 	case len(applied.Failures) > 0 && !judged(g):
 		next.State = v1alpha1.GraphStatePending
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.SomeResourcesNotReady, "Changes are being applied")
@@ -65,6 +69,7 @@ func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, 
 		// A request that will be repeated in a moment changes nothing that was known of this generation.
 		next.State = g.Status.State
 		set.Keep(v1alpha1.ConditionReady)
+		set.Keep(v1alpha1.ConditionStalled)
 	default:
 		next.State = v1alpha1.GraphStateSuccessful
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionTrue, conditions.AllResourcesReady, "All resources are ready")
@@ -134,9 +139,30 @@ func putAvailable(set *conditions.Set, g *v1alpha1.DynamoGraphDeployment, seen S
 	set.Put(v1alpha1.ConditionAvailable, metav1.ConditionTrue, conditions.AllServicesAvailable, "Every service has an available replica")
 }
 
+// putStalled passes on what components cannot do by themselves, unless a change that may help them is held back or still
+// on its way.
+func putStalled(set *conditions.Set, g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen) {
+	if len(applied.Failures) > 0 && judged(g) {
+		set.Keep(v1alpha1.ConditionStalled)
+	}
+	if len(applied.Failures)+len(applied.Held) > 0 {
+		return
+	}
+	about := map[string]string{}
+	for name, service := range seen.Services {
+		if service.Stalled {
+			about[names.Component(g.Name, name)] = service.Why
+		}
+	}
+	if len(about) > 0 {
+		set.Stall(conditions.ComponentStalled, conditions.Summary(about))
+	}
+}
+
 // asComponent is what a component reports of itself.
 func asComponent(name string, c *v1alpha1.DynamoComponentDeployment) Service {
 	report := Service{Exists: c != nil, Counts: replicas(name, c), Why: whyComponentNotReady(c), Serves: serves(c)}
+	report.Stalled = c != nil && c.Status.ObservedGeneration == c.Generation && conditions.IsTrue(c.Status.Conditions, v1alpha1.ConditionStalled)
 	if c != nil {
 		report.Restart = c.Spec.Annotations[names.AnnotationRestartAt]
 	}

@@ -127,6 +127,69 @@ func TestAFailureThatPassesLeavesTheConditionAlone(t *testing.T) {
 	}
 }
 
+func TestAGraphIsStalledWhenSomebodyHasToDoSomething(t *testing.T) {
+	t.Parallel()
+	stuck := reported("g-decode", 1, 1, metav1.ConditionFalse, 0)
+	stuck.Status.Conditions = append(stuck.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue})
+	outdated := stuck.DeepCopy()
+	outdated.Generation = 2
+	slow := reported("g-decode", 1, 1, metav1.ConditionFalse, 0)
+	with := func(c *v1alpha1.DynamoComponentDeployment, change func(*apply.Result)) apply.Result {
+		r := live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), c)
+		change(&r)
+		return r
+	}
+	asIs := func(*apply.Result) {}
+	failing := func(err error) func(*apply.Result) {
+		return func(r *apply.Result) {
+			r.Failures = []apply.Failure{{Key: recent.Key{GroupKind: componentKind}, Err: err}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		applied apply.Result
+		want    string
+	}{
+		"a component that comes up":               {with(slow, asIs), ""},
+		"a component that is stalled":             {with(stuck, asIs), conditions.ComponentStalled},
+		"one that was, and has a new spec":        {with(outdated, asIs), ""},
+		"one whose new spec is held back":         {with(stuck, func(r *apply.Result) { r.Held = []string{"DynamoComponentDeployment g-decode"} }), ""},
+		"one whose new spec is on its way":        {with(stuck, failing(apierrors.NewTooManyRequests("later", 1))), ""},
+		"a child that nobody allows the operator": {with(slow, failing(apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")))), conditions.ReconcileError},
+	} {
+		g := builders.TwoComponents("ns", "g").Obj()
+		g.Generation = 1
+		got := ""
+		if c := conditions.Find(statusOf(g, tc.applied).Conditions, v1alpha1.ConditionStalled); c != nil {
+			got = c.Reason
+		}
+		if got != tc.want {
+			t.Errorf("%s: stalled for %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestAStalledGraphStaysSoWhileARequestIsRepeated(t *testing.T) {
+	t.Parallel()
+	g := builders.TwoComponents("ns", "g").Obj()
+	g.Generation = 1
+	g.Status = Refused(g, field.ErrorList{field.Required(field.NewPath("spec"), "x")}, seenIn(g, live()), now)
+	was := conditions.Find(g.Status.Conditions, v1alpha1.ConditionStalled)
+	for name, applied := range map[string]apply.Result{
+		"nothing is ready":    live(),
+		"everything is ready": live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionTrue, 1)),
+	} {
+		applied.Failures = []apply.Failure{{Err: apierrors.NewTooManyRequests("slow down", 1)}}
+		if diff := cmp.Diff(was, conditions.Find(statusOf(g, applied).Conditions, v1alpha1.ConditionStalled)); diff != "" {
+			t.Errorf("%s: stalled (-was +is):\n%s", name, diff)
+		}
+		next := g.DeepCopy()
+		next.Generation = 2
+		if s := conditions.Find(statusOf(next, applied).Conditions, v1alpha1.ConditionStalled); s != nil {
+			t.Errorf("%s: nothing is known of the next generation, and yet: %v", name, s)
+		}
+	}
+}
+
 func TestAServiceScaledToZeroIsReadyAndAvailable(t *testing.T) {
 	t.Parallel()
 	g := builders.Graph("ns", "g").Service("decode", "worker", builders.Replicas(0)).Obj()

@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	seen, err := r.see(ctx, a)
-	if err != nil || IsLeftAlone(a, seen.Graph) {
+	if err != nil || observe.IsLeftAlone(a, seen.Graph) {
 		return reconcile.Result{}, err
 	}
 	plan := r.Plan(a, "", func() controllers.Plan { return controllers.Plan{Problems: admission.ScalingAdapter(a)} })

@@ -6,18 +6,17 @@
 package scaling
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 )
 
 // adapterObject is short for a name that fills half a line.
@@ -27,7 +26,7 @@ type adapterObject = v1alpha1.DynamoGraphDeploymentScalingAdapter
 type Seen struct {
 	// Graph is the one that the adapter refers to, nil for none.
 	Graph *v1alpha1.DynamoGraphDeployment
-	// Adapters are all that refer to that graph.
+	// Adapters are all that refer to that graph, the one that looks around among them.
 	Adapters []adapterObject
 }
 
@@ -39,17 +38,6 @@ type Target struct {
 	Service *v1alpha1.DynamoComponentDeploymentSharedSpec
 	// Has is how many replicas the graph wants of the service.
 	Has int32
-}
-
-// IsLeftAlone tells whether an adapter has nothing to do any more: its graph is on its way out, or the one that it was
-// made for is gone and it goes too. A graph that was made again under the old name starts with its own numbers.
-func IsLeftAlone(a *adapterObject, graph *v1alpha1.DynamoGraphDeployment) bool {
-	if graph != nil && graph.DeletionTimestamp != nil {
-		return true
-	}
-	maker := metav1.GetControllerOf(a)
-	return maker != nil && maker.Kind == v1alpha1.KindDynamoGraphDeployment && maker.Name == a.Spec.DGDRef.Name &&
-		(graph == nil || graph.UID != maker.UID)
 }
 
 // Desired finds what an adapter scales. It is pure.
@@ -66,9 +54,9 @@ func Desired(a *adapterObject, problems field.ErrorList, seen Seen) Target {
 		return none(conditions.ServiceNotFound, "DynamoGraphDeployment %q has no service %q; its services are: %s",
 			ref.Name, ref.ServiceName, strings.Join(servicesOf(seen.Graph), ", "))
 	}
-	if other := rival(a, seen); other != "" {
+	if holder := observe.Holder(seen.Graph, ref.ServiceName, seen.Adapters); holder != nil && holder.Name != a.Name {
 		return none(conditions.HasOtherAdapter, "Service %q of DynamoGraphDeployment %q is scaled by adapter %q; delete one of the two",
-			ref.ServiceName, ref.Name, other)
+			ref.ServiceName, ref.Name, holder.Name)
 	}
 	return Target{Service: service, Has: ptr.Deref(service.Replicas, 1)}
 }
@@ -82,27 +70,4 @@ func servicesOf(g *v1alpha1.DynamoGraphDeployment) []string {
 	described := maps.Clone(g.Spec.Services)
 	maps.DeleteFunc(described, func(_ string, s *v1alpha1.DynamoComponentDeploymentSharedSpec) bool { return s == nil })
 	return slices.Sorted(maps.Keys(described))
-}
-
-// rival returns the adapter that has the service instead of a, empty for none. The oldest has it, and of two that are
-// equally old the one whose name comes first, so that all of them agree.
-func rival(a *adapterObject, seen Seen) string {
-	first := a
-	for i := range seen.Adapters {
-		other := &seen.Adapters[i]
-		if other.Name == a.Name || other.Spec.DGDRef != a.Spec.DGDRef || other.DeletionTimestamp != nil || IsLeftAlone(other, seen.Graph) {
-			continue
-		}
-		if byAge(other, first) < 0 {
-			first = other
-		}
-	}
-	if first == a {
-		return ""
-	}
-	return first.Name
-}
-
-func byAge(a, b *adapterObject) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }

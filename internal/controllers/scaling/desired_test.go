@@ -14,6 +14,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/admission"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 )
 
@@ -150,7 +151,7 @@ func TestAnAdapterOfAGraphThatGoesIsLeftAlone(t *testing.T) {
 		"turned to another, which is not there":  {made(adapter("a"), "other", "other"), nil, false},
 		"made by hand for one that is going now": {adapter("a"), leaving, true},
 	} {
-		if got := IsLeftAlone(tc.adapter, tc.graph); got != tc.want {
+		if got := observe.IsLeftAlone(tc.adapter, tc.graph); got != tc.want {
 			t.Errorf("%s: left alone is %v, want %v", name, got, tc.want)
 		}
 	}

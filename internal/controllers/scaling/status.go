@@ -54,8 +54,12 @@ func Status(a *adapterObject, p Pass, now metav1.Time) adapterStatus {
 	switch {
 	case p.Problem != "":
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, p.Reason, p.Problem)
+		if p.Reason != conditions.GraphNotFound { // a graph may be on its way, as part of what the adapter came with
+			set.Stall(p.Reason, p.Problem)
+		}
 	case len(failures) > 0:
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.UpdateFailed, conditions.Summary(failures))
+		set.Stall(conditions.UpdateFailed, conditions.Summary(failures))
 	default:
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionTrue, conditions.Scaled,
 			fmt.Sprintf("Service %s of DynamoGraphDeployment %s is set to %d replicas", a.Spec.DGDRef.ServiceName, a.Spec.DGDRef.Name, a.Spec.Replicas))

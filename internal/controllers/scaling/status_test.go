@@ -43,6 +43,13 @@ func ready(status metav1.ConditionStatus, reason, message string) []metav1.Condi
 	}}
 }
 
+// stalled adds to a refusal that somebody has to do something about it.
+func stalled(conditions []metav1.Condition) []metav1.Condition {
+	same := conditions[0]
+	same.Type, same.Status = v1alpha1.ConditionStalled, metav1.ConditionTrue
+	return append(conditions, same)
+}
+
 func refusedBy(err error) apply.Result {
 	key := recent.Key{GroupKind: graphKind, NamespacedName: types.NamespacedName{Name: "chat"}}
 	return apply.Result{Failures: []apply.Failure{{Key: key, Err: err}}}
@@ -85,12 +92,18 @@ func TestStatusShowsWhatIsThereAndWhyAServiceIsNotScaled(t *testing.T) {
 			},
 			want: adapterStatus{LastScaleTime: &earlier, ObservedGeneration: 2, Conditions: ready(metav1.ConditionFalse, conditions.GraphNotFound, "no graph")},
 		},
+		"a service that no graph will get": {
+			change: func(_ *adapterObject, p *Pass) {
+				*p = Pass{Target: Target{Reason: conditions.ServiceNotFound, Problem: "no service"}}
+			},
+			want: adapterStatus{ObservedGeneration: 2, Conditions: stalled(ready(metav1.ConditionFalse, conditions.ServiceNotFound, "no service"))},
+		},
 		"a refusal in the server's words": {
 			change: func(_ *adapterObject, p *Pass) { p.Applied = refusedBy(forbidden) },
 			want: adapterStatus{
 				Replicas: 2, Selector: decodePods, ObservedGeneration: 2,
-				Conditions: ready(metav1.ConditionFalse, conditions.UpdateFailed,
-					`DynamoGraphDeployment chat: the API server refused it: dynamographdeployments "chat" is forbidden: no`),
+				Conditions: stalled(ready(metav1.ConditionFalse, conditions.UpdateFailed,
+					`DynamoGraphDeployment chat: the API server refused it: dynamographdeployments "chat" is forbidden: no`)),
 			},
 		},
 	} {

@@ -71,7 +71,7 @@ func (a *Applier) Release(ctx context.Context, owner client.Object, children Chi
 	var errs []error
 	for key, cached := range children {
 		live, _ := a.recent.Newest(key, cached)
-		if live == nil || !refersTo(live, owner.GetUID()) {
+		if live == nil || live.GetDeletionTimestamp() != nil || !refersTo(live, owner.GetUID()) {
 			continue
 		}
 		_, err := a.edit(ctx, key, live, func(child client.Object) {

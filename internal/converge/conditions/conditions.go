@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 )
 
 // Reasons of a DynamoGraphDeployment. Their lower-case form is the contract's.
@@ -45,6 +47,9 @@ const (
 	CleanupFailed    = "CleanupFailed"
 	CleanupAbandoned = "CleanupAbandoned"
 )
+
+// ComponentStalled is why a graph is stalled that has nothing wrong with it itself.
+const ComponentStalled = "ComponentStalled"
 
 // Reasons shared by kinds.
 const (
@@ -86,6 +91,12 @@ func (s *Set) Put(kind string, status metav1.ConditionStatus, reason, message st
 		next.LastTransitionTime = was.LastTransitionTime
 	}
 	s.current = append(s.current, next)
+}
+
+// Stall says that nothing will happen until somebody does something: changes the spec, or removes what is in the way.
+// Tools that wait for objects give up on it. The condition is there only while it is true.
+func (s *Set) Stall(reason, message string) {
+	s.Put(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 }
 
 // Keep carries a condition over from the previous status, for what this pass could not judge.

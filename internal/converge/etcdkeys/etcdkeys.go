@@ -106,23 +106,29 @@ func (c *Client) ask(ctx context.Context, address string, body []byte) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+deleteRange, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("etcd at %s cannot be asked: %w", address, err)
+		return fmt.Errorf("an address of etcd cannot be read: %w", withoutURL(err))
 	}
+	shown := request.URL.Scheme + "://" + request.URL.Host // and no password
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := c.http.Do(request)
 	if err != nil {
-		if sending, ok := errors.AsType[*url.Error](err); ok {
-			err = sending.Err // the address is named already
-		}
-		return fmt.Errorf("etcd at %s does not answer: %w", address, err)
+		return fmt.Errorf("etcd at %s does not answer: %w", shown, withoutURL(err))
 	}
 	defer func() { _ = answer.Body.Close() }()
 	reason, err := io.ReadAll(io.LimitReader(answer.Body, longestReason))
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd at %s answered %s: %s", address, answer.Status, strings.TrimSpace(string(reason)))
+		return fmt.Errorf("etcd at %s answered %s: %s", shown, answer.Status, strings.TrimSpace(string(reason)))
 	}
 	if err != nil {
-		return fmt.Errorf("etcd at %s did not finish its answer: %w", address, err)
+		return fmt.Errorf("etcd at %s did not finish its answer: %w", shown, err)
 	}
 	return nil
+}
+
+// withoutURL takes the address out of an error: it may hold a password, and is named already.
+func withoutURL(err error) error {
+	if about, ok := errors.AsType[*url.Error](err); ok {
+		return about.Err
+	}
+	return err
 }

@@ -118,6 +118,16 @@ func TestAFailureNamesEveryAddressAndWhatItSaid(t *testing.T) {
 	}
 }
 
+func TestAFailureTellsNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"http://me:secret@a:1", "http://me:secret@[a:1", "http://me:secret@a:1/%zz"} {
+		c, _ := client(address, clock.RealClock{}, map[string]func(*http.Request) (*http.Response, error){"a:1": refuse})
+		if err := c.DeletePrefix(t.Context(), "/n/components/s/"); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 func TestAnAddressThatHangsLeavesTimeForTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -4,9 +4,12 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -37,4 +40,33 @@ func AdaptersOf(ctx context.Context, cache client.Reader, graph client.ObjectKey
 		return nil, fmt.Errorf("list scaling adapters of graph %q: %w", graph.Name, err)
 	}
 	return found.Items, nil
+}
+
+// IsLeftAlone tells whether an adapter has nothing to do any more: its graph is on its way out, or the one that it was
+// made for is gone and it goes too. A graph that was made again under the old name starts with its own numbers.
+func IsLeftAlone(a *v1alpha1.DynamoGraphDeploymentScalingAdapter, graph *v1alpha1.DynamoGraphDeployment) bool {
+	if graph != nil && graph.DeletionTimestamp != nil {
+		return true
+	}
+	maker := metav1.GetControllerOf(a)
+	return maker != nil && maker.Kind == v1alpha1.KindDynamoGraphDeployment && maker.Name == a.Spec.DGDRef.Name &&
+		(graph == nil || graph.UID != maker.UID)
+}
+
+// Holder returns which of the adapters of a graph has a service, nil for none. The oldest has it, and of two that are
+// equally old the one whose name comes first, so that the graph and all of them agree.
+func Holder(
+	graph *v1alpha1.DynamoGraphDeployment, service string, adapters []v1alpha1.DynamoGraphDeploymentScalingAdapter,
+) *v1alpha1.DynamoGraphDeploymentScalingAdapter {
+	var first *v1alpha1.DynamoGraphDeploymentScalingAdapter
+	for i := range adapters {
+		a := &adapters[i]
+		if a.Spec.DGDRef.ServiceName != service || a.DeletionTimestamp != nil || IsLeftAlone(a, graph) {
+			continue
+		}
+		if first == nil || cmp.Or(a.CreationTimestamp.Compare(first.CreationTimestamp.Time), strings.Compare(a.Name, first.Name)) < 0 {
+			first = a
+		}
+	}
+	return first
 }

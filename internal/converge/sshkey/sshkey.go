@@ -36,6 +36,8 @@ type Keeper struct {
 	Apply *apply.Applier
 	// Secret is where the pair is kept.
 	Secret client.ObjectKey
+	// Uncached tells that the cache does not hold the namespace it is in.
+	Uncached bool
 
 	making sync.Mutex
 }
@@ -47,7 +49,11 @@ func (k *Keeper) Pair(ctx context.Context) (input.KeyPair, error) {
 	if k.Secret.Namespace == "" || k.Secret.Name == "" {
 		return input.KeyPair{}, fmt.Errorf("the operator was started without --mpi-run-ssh-secret-name and --mpi-run-ssh-secret-namespace")
 	}
-	pair, err := k.read(ctx, k.Cache)
+	from := k.Cache
+	if k.Uncached {
+		from = k.API
+	}
+	pair, err := k.read(ctx, from)
 	if !apierrors.IsNotFound(err) {
 		return pair, err
 	}

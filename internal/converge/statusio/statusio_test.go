@@ -5,10 +5,12 @@ package statusio
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -65,5 +67,15 @@ func TestAnswerPrefersErrorsThenTheEarlierWish(t *testing.T) {
 		if got.RequeueAfter != tc.want || (err != nil) != (tc.err != nil) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
+	}
+}
+
+func TestAnEventThatIsTooLongIsCutAndNotLost(t *testing.T) {
+	t.Parallel()
+	told := events.NewFakeRecorder(1)
+	w := NewWriter(nil, told, nil, nil)
+	w.Tell(&v1alpha1.DynamoGraphDeployment{}, Event{Type: "Warning", Reason: "R", Note: strings.Repeat("a", maxNote-1) + "\u00e4 and more"})
+	if got, want := <-told.Events, "Warning R "+strings.Repeat("a", maxNote-1); got != want {
+		t.Errorf("told: %q", got)
 	}
 }

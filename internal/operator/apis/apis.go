@@ -6,8 +6,6 @@
 package apis
 
 import (
-	"slices"
-
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
@@ -78,11 +76,16 @@ func table() []entry {
 	}
 }
 
-// IsOptional tells whether a kind belongs to an optional API. All of their kinds but queues are namespaced.
-func IsOptional(kind schema.GroupKind) bool {
-	return slices.ContainsFunc(table(), func(e entry) bool {
-		return slices.ContainsFunc(e.kinds, func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind })
-	})
+// ResourceOf is where objects of an optional kind are served, and whether the kind is one. All but queues are namespaced.
+func ResourceOf(kind schema.GroupKind) (schema.GroupVersionResource, bool) {
+	for _, e := range table() {
+		for i, k := range e.kinds {
+			if k.GroupKind() == kind {
+				return k.GroupVersion().WithResource(e.plurals[i]), true
+			}
+		}
+	}
+	return schema.GroupVersionResource{}, false
 }
 
 // definitions are the names of the CustomResourceDefinitions that matter.

@@ -48,6 +48,8 @@ type Watch struct {
 	Log         logr.Logger
 
 	served atomic.Pointer[input.Capabilities]
+	// unsure tells that the last look did not end as it should, so that no event can be waited for.
+	unsure bool
 }
 
 // Served are the APIs that can be used now.
@@ -74,15 +76,14 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
-	if w.Definitions != nil {
-		poll.Stop()
-	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-poll.C:
-			w.look(ctx)
+			if w.Definitions == nil || w.unsure {
+				w.look(ctx)
+			}
 		case <-trigger:
 			w.settle(ctx)
 		}
@@ -142,10 +143,12 @@ func (w *Watch) settle(ctx context.Context) {
 func (w *Watch) look(ctx context.Context) {
 	was := w.Served()
 	is := was
+	w.unsure = false
 	for _, e := range table() {
 		served, err := w.serves(e)
 		if err != nil {
 			w.Log.Error(err, "An optional API could not be looked for", "api", e.api)
+			w.unsure = true
 			continue
 		}
 		*e.flag(&is) = served
@@ -161,6 +164,7 @@ func (w *Watch) become(ctx context.Context, was, is input.Capabilities) {
 		if *e.flag(&is) && !*e.flag(&was) {
 			if err := w.Listener.Came(ctx, e.api, e.kinds); err != nil {
 				w.Log.Error(err, "An API that appeared cannot be used yet", "api", e.api)
+				w.unsure = true
 				*e.flag(&is) = false
 				continue
 			}

@@ -65,7 +65,8 @@ func secrets(c *config.Config, ours labels.Selector) cache.ByObject {
 		namespace = cache.AllNamespaces
 	}
 	of := map[string]cache.Config{namespace: {LabelSelector: ours}}
-	if s.SSHSecretNamespace != "" && s.SSHSecret != "" {
+	// An operator of one namespace may have no rights in another; it reads the original there when it needs it.
+	if s.SSHSecret != "" && s.SSHSecretNamespace != "" && (s.ClusterWide || s.SSHSecretNamespace == c.RestrictedNamespace) {
 		of[s.SSHSecretNamespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.SSHSecret)}
 	}
 	return cache.ByObject{Namespaces: of}
@@ -112,8 +113,8 @@ type hopefulMapper struct{ meta.RESTMapper }
 // RESTMapping returns the server's answer, and a guess for optional kinds that it does not know.
 func (m hopefulMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
-	if meta.IsNoMatchError(err) && apis.IsOptional(kind) {
-		return &meta.RESTMapping{Scope: meta.RESTScopeNamespace}, nil
+	if resource, optional := apis.ResourceOf(kind); meta.IsNoMatchError(err) && optional {
+		return &meta.RESTMapping{Resource: resource, GroupVersionKind: kind.WithVersion(resource.Version), Scope: meta.RESTScopeNamespace}, nil
 	}
 	return mapping, err
 }

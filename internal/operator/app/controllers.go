@@ -150,7 +150,8 @@ type parts struct {
 	etcd     *etcdkeys.Client
 }
 
-func newParts(mgr manager.Manager, registry cache.Cache, settings input.Settings, served func() input.Capabilities) parts {
+func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, served func() input.Capabilities) parts {
+	settings := c.Settings(environment)
 	store := recent.NewStore(clock.RealClock{})
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
 	return parts{
@@ -158,7 +159,8 @@ func newParts(mgr manager.Manager, registry cache.Cache, settings input.Settings
 		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{
 			Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Apply: applier,
-			Secret: client.ObjectKey{Namespace: settings.SSHSecretNamespace, Name: settings.SSHSecret},
+			Secret:   client.ObjectKey{Namespace: settings.SSHSecretNamespace, Name: settings.SSHSecret},
+			Uncached: !settings.ClusterWide && settings.SSHSecretNamespace != c.RestrictedNamespace,
 		},
 	}
 }
@@ -205,7 +207,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) 
 	if c.RestrictedNamespace == "" {
 		watch.Definitions = mgr.GetCache()
 	}
-	p := newParts(mgr, registry, c.Settings(environment), watch.Served)
+	p := newParts(mgr, registry, c, watch.Served)
 	if err := p.hosts().Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +26,9 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/apis"
 )
+
+// fillTimeout bounds the wait for the cache of an API that came.
+const fillTimeout = 20 * time.Second
 
 // watched is a kind of an optional API and how its objects lead to a primary: they are its children, or those of a child
 // that has its name, or found by a mapping.
@@ -90,12 +95,15 @@ func (d *dynamic) index(ctx context.Context, gvk schema.GroupVersionKind, child 
 	if d.indexed[gvk] {
 		return nil
 	}
+	if err := observe.Index(ctx, d.mgr.GetFieldIndexer(), child); err != nil {
+		return err
+	}
 	d.indexed[gvk] = true
-	return observe.Index(ctx, d.mgr.GetFieldIndexer(), child)
+	return nil
 }
 
-// Came starts the watches of an API, and waits until they have caught up.
-func (d *dynamic) Came(ctx context.Context, api apis.API, _ []schema.GroupVersionKind) error {
+// Came starts the watches of an API. Once the manager runs, it waits until their caches are filled.
+func (d *dynamic) Came(ctx context.Context, api apis.API, kinds []schema.GroupVersionKind) error {
 	for _, r := range d.running {
 		for _, w := range r.optional[api] {
 			if err := d.watch(ctx, r, w); err != nil {
@@ -103,7 +111,44 @@ func (d *dynamic) Came(ctx context.Context, api apis.API, _ []schema.GroupVersio
 			}
 		}
 	}
+	return d.fill(ctx, kinds)
+}
+
+// fill waits for the caches of kinds that are watched. Before the manager runs nobody fills them, and it waits itself.
+func (d *dynamic) fill(ctx context.Context, kinds []schema.GroupVersionKind) error {
+	select {
+	case <-d.mgr.Elected():
+	default:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
+	for _, gvk := range kinds {
+		if !d.isWatched(gvk) {
+			continue
+		}
+		object, err := newObject(d.mgr.GetScheme(), gvk)
+		if err == nil {
+			_, err = d.mgr.GetCache().GetInformer(ctx, object)
+		}
+		if err != nil {
+			return fmt.Errorf("fill the cache of %s: %w", gvk.Kind, err)
+		}
+	}
 	return nil
+}
+
+func (d *dynamic) isWatched(gvk schema.GroupVersionKind) bool {
+	for _, r := range d.running {
+		for _, all := range r.optional {
+			for _, w := range all {
+				if w.kind == gvk && (w.to == nil || r.settings.ClusterWide) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (d *dynamic) watch(ctx context.Context, r *running, w watched) error {

@@ -79,7 +79,8 @@ func Bind(flags *flag.FlagSet) *Config {
 	flags.DurationVar(&c.LeaseRenewInterval, "namespace-scope-lease-renew-interval", 10*time.Second, "how often that claim is renewed")
 	flags.StringVar(&c.OperatorVersion, "operator-version", "unknown", "version shown in leases and stamped on graphs")
 	flags.StringVar(&c.Render.NATSAddress, "natsAddr", "", "address of NATS, given to pods as NATS_SERVER")
-	flags.StringVar(&c.Render.EtcdAddress, "etcdAddr", "", "address of etcd, given to pods as ETCD_ENDPOINTS")
+	flags.StringVar(&c.Render.EtcdAddress, "etcdAddr", "",
+		"addresses of etcd, given to pods as ETCD_ENDPOINTS; keys of deleted components are deleted there")
 	flags.StringVar(&c.Render.ModelExpressURL, "model-express-url", "", "given to pods as MODEL_EXPRESS_URL")
 	flags.StringVar(&c.Render.PrometheusEndpoint, "prometheus-endpoint", "", "given to pods as PROMETHEUS_ENDPOINT")
 	flags.StringVar(&c.Render.DiscoveryBackend, "discovery-backend", names.DiscoveryKubernetes, "how components find each other: kubernetes or etcd")

@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
 
 // Render returns the component's PodDisruptionBudget, nil where nobody asked for one. Selector finds all its pods.
-// Evicting one node of a replica takes the whole replica down, so for replicas of several nodes as many pods may be
-// missing as the replicas have that may.
+// Evicting one node of a replica takes the whole replica down, and as many evictions hit at most as many replicas. While a
+// replica restarts, its pods that are not ready may always go: otherwise one broken replica would hold up every drain.
 func Render(c input.Component, selector map[string]string) (*policyv1.PodDisruptionBudget, field.ErrorList) {
 	text, asked := c.Spec.Annotations[names.AnnotationDisruptionBudget]
 	if !asked || text == names.False {
@@ -29,16 +30,24 @@ func Render(c input.Component, selector map[string]string) (*policyv1.PodDisrupt
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	if may.Type == intstr.Int {
-		may.IntVal *= c.Spec.GetNumberOfNodes()
+	spec := policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &may, Selector: &metav1.LabelSelector{MatchLabels: selector}}
+	if c.Spec.IsMultinode() {
+		may = groups(may, ptr.Deref(c.Spec.Replicas, 1))
+		spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.AlwaysAllow)
 	}
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace, Labels: c.ObjectLabels()},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: &may,
-			Selector:       &metav1.LabelSelector{MatchLabels: selector},
-		},
+		Spec:       spec,
 	}, nil
+}
+
+// groups turns a share of the replicas into a number: a share of the pods could be one of each.
+func groups(may intstr.IntOrString, replicas int32) intstr.IntOrString {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&may, int(replicas), false)
+	if err != nil {
+		return may
+	}
+	return intstr.FromInt(max(n, min(1, may.IntValue())))
 }
 
 // parse reads how many replicas may be missing: "true" for one, a number, or a percentage.

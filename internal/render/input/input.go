@@ -6,7 +6,10 @@
 package input
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
+	"slices"
 	"time"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
@@ -55,8 +58,11 @@ type Settings struct {
 // KeyPair is the key with which mpirun logs in to its workers, in the forms that ssh reads.
 type KeyPair struct{ Private, Public []byte }
 
-// IsEmpty tells whether there is no key.
-func (k KeyPair) IsEmpty() bool { return len(k.Private) == 0 }
+// Fingerprint tells two pairs apart without giving them away.
+func (k KeyPair) Fingerprint() string {
+	sum := sha256.Sum256(slices.Concat(k.Private, []byte{0}, k.Public))
+	return hex.EncodeToString(sum[:8])
+}
 
 // Capabilities are optional APIs that a cluster may serve.
 type Capabilities struct {
@@ -115,6 +121,9 @@ type Graph struct {
 	Live *grovev1alpha1.PodCliqueSet
 	// Worlds are the surroundings of each service. Components of other graphs find theirs themselves.
 	Worlds map[string]World
+	// Replicas are the numbers that scaling adapters hold for services. They win over those that the graph has: a graph
+	// that was applied without them, or with others, has those only until an adapter has put its own back.
+	Replicas map[string]int32
 	// Restarts are the restart tokens that services carry.
 	Restarts map[string]string
 }

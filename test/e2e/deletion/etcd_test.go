@@ -72,6 +72,7 @@ func leftFinalizersGo(s scene) {
 		s.get("chat", &g)
 		return len(g.Finalizers) == 0 && !s.hasOurs("chat-decode"), ""
 	})
+	s.settle(ofChat...)
 	got := s.since(mark, s.ns)
 	slices.Sort(got)
 	if want := []string{"patch dynamocomponentdeployments/chat-decode", "patch dynamographdeployments/chat"}; !slices.Equal(want, got) {

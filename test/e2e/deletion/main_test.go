@@ -16,6 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithControllerManager(), harness.WithAudit(),
+	harness.Main(m, harness.WithControllerManager(),
 		harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"))
 }

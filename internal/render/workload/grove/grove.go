@@ -95,7 +95,8 @@ func (g Graph) cliques(c input.Component) ([]*grovev1alpha1.PodCliqueTemplateSpe
 	if !c.Spec.IsMultinode() {
 		name := names.Clique(c.Service())
 		only, errs := g.clique(c, pod.Options{}, name)
-		only.Spec.Replicas, only.Spec.MinAvailable = replicas, new(min(replicas, 1))
+		// Grove takes no set with less than one; what is to have none is scaled to it once it is there.
+		only.Spec.Replicas, only.Spec.MinAvailable = max(replicas, 1), ptr.To[int32](1)
 		return []*grovev1alpha1.PodCliqueTemplateSpec{only}, append(errs, g.tooLong(c, name)...)
 	}
 	group := engine.Group{Orchestrator: engine.Grove, Nodes: c.Spec.GetNumberOfNodes(), SSHSecret: g.Settings.SSHSecret}
@@ -148,9 +149,16 @@ func scalingGroup(c input.Component) grovev1alpha1.PodCliqueScalingGroupConfig {
 	return grovev1alpha1.PodCliqueScalingGroupConfig{
 		Name:         names.Clique(c.Service()),
 		CliqueNames:  []string{names.LeaderClique(c.Service()), names.WorkerClique(c.Service())},
-		Replicas:     c.Spec.Replicas,
-		MinAvailable: new(min(max(ptr.Deref(c.Spec.Replicas, 1), 0), 1)),
+		Replicas:     atLeastOne(c.Spec.Replicas),
+		MinAvailable: ptr.To[int32](1),
 	}
+}
+
+func atLeastOne(n *int32) *int32 {
+	if n == nil {
+		return nil
+	}
+	return new(max(*n, 1))
 }
 
 func (g Graph) tooLong(c input.Component, parts ...string) field.ErrorList {

@@ -32,6 +32,7 @@ func (g Graph) keepWhatGroveHolds(set *grovev1alpha1.PodCliqueSet) field.ErrorLi
 			continue
 		}
 		clique.Spec.MinAvailable = was.Spec.MinAvailable
+		clique.Spec.Replicas = max(clique.Spec.Replicas, ptr.Deref(was.Spec.MinAvailable, 1))
 		clique.Spec.StartsAfter = was.Spec.StartsAfter
 		errs = append(errs, g.keepScheduler(clique, was)...)
 	}
@@ -40,6 +41,9 @@ func (g Graph) keepWhatGroveHolds(set *grovev1alpha1.PodCliqueSet) field.ErrorLi
 		for _, was := range g.Live.Spec.Template.PodCliqueScalingGroupConfigs {
 			if was.Name == group.Name {
 				group.MinAvailable = was.MinAvailable
+				if group.Replicas != nil {
+					group.Replicas = new(max(*group.Replicas, ptr.Deref(was.MinAvailable, 1)))
+				}
 			}
 		}
 	}
