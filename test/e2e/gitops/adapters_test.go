@@ -110,7 +110,8 @@ func TestTheNumberOfAnAdapterWinsOverAManifest(t *testing.T) {
 			ns, seen := atThree(t, way, manifest(first, scaled))
 			if name == "server-side apply" {
 				_, problem, err := harness.Kubectl(t, append([]string{"--namespace", ns}, append(way, file(t, manifest(first, other, scaled)))...)...)
-				if err == nil || !strings.Contains(problem, `conflict with "dynamo-scaling"`) || !strings.Contains(problem, ".spec.services.Decode.replicas") {
+				const conflict = `Apply failed with 1 conflict: conflict with "dynamo-scaling" using nvidia.com/v1alpha1: .spec.services.Decode.replicas`
+				if err == nil || !strings.Contains(problem, conflict) {
 					t.Errorf("a manifest with another number is answered with %v: %s", err, problem)
 				}
 				way = append(way[:len(way)-1:len(way)-1], "--force-conflicts", "-f")
