@@ -122,9 +122,10 @@ func beginsWithProgram(script, framework string) bool {
 // mountKeys gives the node the key pair with which the nodes log in to each other.
 func (n node) mountKeys() []corev1.Volume {
 	secret := n.group.SSHSecret
-	n.main.VolumeMounts = append(n.main.VolumeMounts, corev1.VolumeMount{Name: secret, MountPath: keysPath, ReadOnly: true})
+	// Lists are copied before they grow: other pods may have been given the same ones.
+	n.main.VolumeMounts = append(slices.Clone(n.main.VolumeMounts), corev1.VolumeMount{Name: secret, MountPath: keysPath, ReadOnly: true})
 	if !slices.ContainsFunc(n.main.Env, func(e corev1.EnvVar) bool { return e.Name == keepDomains }) {
-		n.main.Env = append(n.main.Env, corev1.EnvVar{Name: keepDomains, Value: "1"})
+		n.main.Env = append(slices.Clone(n.main.Env), corev1.EnvVar{Name: keepDomains, Value: "1"})
 	}
 	return []corev1.Volume{{Name: secret, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To[int32](keysMode)},
