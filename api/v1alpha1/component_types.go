@@ -19,7 +19,7 @@ type DynamoComponentDeploymentSpec struct {
 
 // DynamoComponentDeploymentStatus reports how the workload of the component is.
 type DynamoComponentDeploymentStatus struct {
-	// Generation of the spec that was last applied, or found impossible to apply. -1 before the first look.
+	// Generation of the spec that was last applied, or found impossible to apply.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -55,7 +55,6 @@ type DynamoComponentDeployment struct {
 
 	// How the component is.
 	// +optional
-	// +default={"conditions":[],"observedGeneration":-1}
 	Status DynamoComponentDeploymentStatus `json:"status,omitzero"`
 }
 

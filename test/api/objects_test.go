@@ -85,10 +85,10 @@ func TestUnknownFieldsAreDroppedUnlessValidationIsStrict(t *testing.T) {
 func TestStatusIsWrittenOnlyThroughItsSubresource(t *testing.T) {
 	t.Parallel()
 	namespace := harness.Namespace(t)
-	// What nobody has looked at says so: tools that wait for objects take one without a status for a finished one.
+	// What nobody has looked at says so: tools that wait for objects take one without a status for a finished one. Components
+	// do without: a graph makes them, and a status from the schema would be stored with the next apply that changes nothing.
 	untouched := map[string]string{
 		"DynamoModel":                         `{observedGeneration: -1, readyEndpoints: 0, totalEndpoints: 0}`,
-		"DynamoComponentDeployment":           `{observedGeneration: -1, conditions: []}`,
 		"DynamoGraphDeployment":               `{observedGeneration: -1}`,
 		"DynamoCheckpoint":                    `{observedGeneration: -1}`,
 		"DynamoGraphDeploymentRequest":        `{observedGeneration: -1}`,
@@ -104,19 +104,23 @@ func TestStatusIsWrittenOnlyThroughItsSubresource(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			var first any
+			if text := untouched[kind]; text != "" {
+				first = plain(t, parse(t, text))
+			}
 			manifest := object(t, namespace, kind, validSpecs()[kind])
 			manifest.Object["status"] = parse(t, status)
 			if err := create(t, manifest); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(plain(t, parse(t, untouched[kind])), plain(t, read(t, manifest).Object["status"])); diff != "" {
+			if diff := cmp.Diff(first, plain(t, read(t, manifest).Object["status"])); diff != "" {
 				t.Errorf("status after creation (-want +got):\n%s", diff)
 			}
 			manifest.Object["status"] = parse(t, status)
 			if err := harness.Client(t).Update(t.Context(), manifest); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(plain(t, parse(t, untouched[kind])), plain(t, read(t, manifest).Object["status"])); diff != "" {
+			if diff := cmp.Diff(first, plain(t, read(t, manifest).Object["status"])); diff != "" {
 				t.Errorf("status after an update of the object (-want +got):\n%s", diff)
 			}
 			generation := manifest.GetGeneration()
