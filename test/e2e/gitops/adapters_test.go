@@ -44,7 +44,7 @@ func atThree(t *testing.T, way []string, text string) (string, *history) {
 	kubectl(t, ns, "scale", "dgdsa/chat-decode", "--replicas=3")
 	awaitReplicas(t, ns, 3)
 	harness.AwaitReady(t, ns, "chat")
-	return ns, record(t, ns, appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	return ns, record(t, ns, "chat-decode", appsv1.SchemeGroupVersion.WithKind("Deployment"))
 }
 
 // neverLeftThree fails if the worker's Deployment was ever asked for another number. A change of something else shows that
@@ -55,7 +55,7 @@ func neverLeftThree(t *testing.T, ns string, h *history, way []string, text stri
 	harness.AwaitReady(t, ns, "chat")
 	awaitReplicas(t, ns, 3)
 	harness.AwaitReady(t, ns, "chat")
-	if diff := cmp.Diff([]string{"3 true"}, h.end("chat-decode", wanted)); diff != "" {
+	if diff := cmp.Diff([]string{"3 true"}, h.end(t, wanted)); diff != "" {
 		t.Errorf("replicas of the Deployment (-want +got):\n%s", diff)
 	}
 }
@@ -93,7 +93,7 @@ func TestReplicasThatLeaveAManifestStayWithTheAdapter(t *testing.T) {
 			bring(t, ns, way, manifest(first, replicas, scaled))
 			harness.AwaitReady(t, ns, "chat")
 			awaitReplicas(t, ns, 3)
-			seen := record(t, ns, appsv1.SchemeGroupVersion.WithKind("Deployment"))
+			seen := record(t, ns, "chat-decode", appsv1.SchemeGroupVersion.WithKind("Deployment"))
 			bring(t, ns, way, manifest(first, scaled))
 			awaitReplicas(t, ns, 3)
 			neverLeftThree(t, ns, seen, way, manifest(first, scaled))

@@ -47,8 +47,8 @@ func awaitVerdict(t *testing.T, ns string, want status.Status) {
 func TestEveryGenerationIsInProgressUntilThereIsAVerdictAboutIt(t *testing.T) {
 	t.Parallel()
 	ns := harness.Namespace(t)
-	graphs := record(t, ns, v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoGraphDeployment))
-	components := record(t, ns, v1alpha1.GroupVersion.WithKind("DynamoComponentDeployment"))
+	graphs := record(t, ns, "chat", v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoGraphDeployment))
+	components := record(t, ns, "chat-decode", v1alpha1.GroupVersion.WithKind("DynamoComponentDeployment"))
 	kubectl(t, ns, "apply", "-f", file(t, manifest(first, replicas)))
 	awaitVerdict(t, ns, status.InProgressStatus) // nobody has looked at it yet
 	harness.StartOperator(t, ns)
@@ -70,7 +70,7 @@ func TestEveryGenerationIsInProgressUntilThereIsAVerdictAboutIt(t *testing.T) {
 		"1 InProgress", "1 Current", "2 InProgress", "2 Current", "3 InProgress", "3 Failed",
 		"4 InProgress", "4 Current", "5 InProgress", "5 Failed", "6 InProgress", "6 Current",
 	}
-	if diff := cmp.Diff(want, graphs.end("chat", verdict)); diff != "" {
+	if diff := cmp.Diff(want, graphs.end(t, verdict)); diff != "" {
 		t.Errorf("the graph (-want +got):\n%s", diff)
 	}
 	// A component has no status before the first look, which counts as current. The refused graph never reached it.
@@ -78,7 +78,7 @@ func TestEveryGenerationIsInProgressUntilThereIsAVerdictAboutIt(t *testing.T) {
 		"1 Current", "1 InProgress", "1 Current", "2 InProgress", "2 Current", "3 InProgress", "3 Current",
 		"4 InProgress", "4 Failed", "5 InProgress", "5 Current",
 	}
-	if diff := cmp.Diff(want, components.end("chat-decode", verdict)); diff != "" {
+	if diff := cmp.Diff(want, components.end(t, verdict)); diff != "" {
 		t.Errorf("its component (-want +got):\n%s", diff)
 	}
 }
@@ -87,13 +87,13 @@ func TestAnAdapterIsCurrentWhenItsNumberHasArrived(t *testing.T) {
 	t.Parallel()
 	ns := harness.Namespace(t)
 	harness.StartOperator(t, ns)
-	adapters := record(t, ns, v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoGraphDeploymentScalingAdapter))
+	adapters := record(t, ns, "chat-decode", v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoGraphDeploymentScalingAdapter))
 	kubectl(t, ns, "apply", "-f", file(t, manifest(first, scaled)))
 	harness.AwaitReady(t, ns, "chat")
 	kubectl(t, ns, "scale", "dgdsa/chat-decode", "--replicas=2")
 	awaitReplicas(t, ns, 2)
 	want := []string{"1 InProgress", "1 Current", "2 InProgress", "2 Current"}
-	if diff := cmp.Diff(want, adapters.end("chat-decode", verdict)); diff != "" {
+	if diff := cmp.Diff(want, adapters.end(t, verdict)); diff != "" {
 		t.Errorf("the adapter (-want +got):\n%s", diff)
 	}
 }

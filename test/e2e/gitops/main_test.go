@@ -107,15 +107,19 @@ func graph(t *testing.T, ns string) *v1alpha1.DynamoGraphDeployment {
 	return g
 }
 
-// history is every state of some objects that anybody could have seen.
+// history is every state of an object that anybody could have seen.
 type history struct {
+	key    client.ObjectKey
+	kind   schema.GroupVersionKind
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+
+	mu     sync.Mutex
 	states []*unstructured.Unstructured
 }
 
-// record watches objects of a kind in a namespace from now on.
-func record(t *testing.T, ns string, kind schema.GroupVersionKind) *history {
+// record watches an object from now on.
+func record(t *testing.T, ns, name string, kind schema.GroupVersionKind) *history {
 	t.Helper()
 	api, err := client.NewWithWatch(harness.RESTConfig(t, localcluster.UserAdmin), client.Options{Scheme: harness.Scheme(t)})
 	if err != nil {
@@ -124,31 +128,43 @@ func record(t *testing.T, ns string, kind schema.GroupVersionKind) *history {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	ctx, cancel := context.WithCancel(t.Context())
-	w, err := api.Watch(ctx, list, client.InNamespace(ns))
+	w, err := api.Watch(ctx, list, client.InNamespace(ns), client.MatchingFields{"metadata.name": name})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
 	}
-	h := &history{cancel: cancel}
+	h := &history{key: client.ObjectKey{Namespace: ns, Name: name}, kind: kind, cancel: cancel}
 	h.done.Go(func() {
 		for event := range w.ResultChan() {
 			if o, ok := event.Object.(*unstructured.Unstructured); ok {
+				h.mu.Lock()
 				h.states = append(h.states, o)
+				h.mu.Unlock()
 			}
 		}
 	})
 	return h
 }
 
-// end stops watching and returns what an object was like over time, as told by say, without repetitions.
-func (h *history) end(name string, say func(*unstructured.Unstructured) string) []string {
+// end stops watching, once the state of now was seen, and returns what the object was like over time, as told by say,
+// without repetitions.
+func (h *history) end(t *testing.T, say func(*unstructured.Unstructured) string) []string {
+	t.Helper()
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(h.kind)
+	read(t, h.key.Namespace, h.key.Name, now)
+	harness.Eventually(t, patience, "the watch has caught up", func() (bool, string) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.ContainsFunc(h.states, func(o *unstructured.Unstructured) bool {
+			return o.GetResourceVersion() == now.GetResourceVersion()
+		}), now.GetResourceVersion()
+	})
 	h.cancel()
 	h.done.Wait()
-	var told []string
+	told := make([]string, 0, len(h.states))
 	for _, state := range h.states {
-		if state.GetName() == name {
-			told = append(told, say(state))
-		}
+		told = append(told, say(state))
 	}
 	return slices.Compact(told)
 }
