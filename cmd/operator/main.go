@@ -5,7 +5,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,15 +19,30 @@ import (
 )
 
 func main() {
-	settings := config.Bind(flag.CommandLine)
-	flag.Parse()
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&settings.Zap)))
-	api, err := ctrl.GetConfig()
-	if err == nil {
-		err = app.Run(ctrl.SetupSignalHandler(), settings, api)
+	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
 	}
 	if err != nil {
 		ctrl.Log.Error(err, "Operator ended")
 		os.Exit(1)
 	}
+}
+
+func run(ctx context.Context, args []string) error {
+	// What is wrong with the configuration is said before the configuration could say how.
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	settings, err := config.Load(flag.CommandLine, args, os.ReadFile)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&settings.Zap)))
+	if err := settings.Validate(); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	api, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	return app.Run(ctx, settings, api)
 }

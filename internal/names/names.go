@@ -151,6 +151,14 @@ const (
 	SSHPublicKey  = "private.key.pub"
 )
 
+// What the operator is installed with where nobody chose other names.
+const (
+	WebhookService          = "dynamo-operator-webhook-service"
+	WebhookAuthority        = "dynamo-operator-webhook-ca"
+	ValidatingConfiguration = "dynamo-operator-validating"
+	MutatingConfiguration   = "dynamo-operator-mutating"
+)
+
 // InferenceGroup is the API group of InferencePools.
 const InferenceGroup = "inference.networking.k8s.io"
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -98,10 +99,9 @@ func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Oper
 
 func operatorConfig(t testing.TB, namespace string, flags []string) *config.Config {
 	t.Helper()
-	set := flag.NewFlagSet("operator", flag.ContinueOnError)
-	c := config.Bind(set)
 	args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--restrictedNamespace=" + namespace}, flags...)
-	if err := set.Parse(args); err != nil {
+	c, err := config.Load(flag.NewFlagSet("operator", flag.ContinueOnError), args, os.ReadFile)
+	if err != nil {
 		t.Fatalf("parse operator flags: %v", err)
 	}
 	c.SharedProcess = true
@@ -186,7 +186,7 @@ func grantShippedRole(t testing.TB, namespace, user string) {
 	for _, w := range workloads {
 		objects = append(objects, w)
 	}
-	meta := metav1.ObjectMeta{Name: "test-operator", Namespace: namespace}
+	meta := metav1.ObjectMeta{Name: "test-operator:" + user, Namespace: namespace}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
 	if namespace == ClusterWide {

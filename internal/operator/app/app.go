@@ -6,6 +6,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -41,9 +42,6 @@ func Scheme() (*runtime.Scheme, error) {
 // Run builds the operator and runs it until the context ends.
 func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 	log := ctrl.Log.WithName("start")
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
 	if len(c.Reserved) > 0 {
 		log.Info("Accepted flags whose features are not part of this release yet", "flags", c.Reserved)
 	}
@@ -51,7 +49,11 @@ func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	log.Info("Operator is starting", "version", c.OperatorVersion, "namespace", c.RestrictedNamespace, "discovery", c.Render.DiscoveryBackend)
+	effective, err := c.Effective()
+	if err != nil {
+		return err
+	}
+	log.Info("Operator is starting", "version", c.OperatorVersion, "configuration", effective)
 	return mgr.Start(ctx)
 }
 
@@ -83,11 +85,14 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(c),
 		NewCache:                      newCache,
-		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddress, SecureServing: c.MetricsSecure, TLSOpts: tlsOptions(c)},
-		HealthProbeBindAddress:        c.ProbeAddress,
-		LeaderElection:                c.LeaderElect,
-		LeaderElectionID:              c.LeaderElectionID,
-		LeaderElectionNamespace:       c.LeaderElectionNamespace,
+		Metrics:                       metricsserver.Options{BindAddress: c.Metrics.BindAddress, SecureServing: c.Metrics.Secure, TLSOpts: tlsOptions(c)},
+		HealthProbeBindAddress:        c.HealthProbeBindAddress,
+		LeaderElection:                c.LeaderElection.Enabled,
+		LeaderElectionID:              c.LeaderElection.ID,
+		LeaderElectionNamespace:       cmp.Or(c.LeaderElection.Namespace, c.OwnNamespace(environment)),
+		LeaseDuration:                 &c.LeaderElection.LeaseDuration.Duration,
+		RenewDeadline:                 &c.LeaderElection.RenewDeadline.Duration,
+		RetryPeriod:                   &c.LeaderElection.RetryPeriod.Duration,
 		LeaderElectionReleaseOnCancel: true,
 		Controller: ctrlconfig.Controller{
 			// A standby keeps its caches warm, so that a failover costs the lease and nothing more.
@@ -101,7 +106,10 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 func tlsOptions(c *config.Config) []func(*tls.Config) {
 	return []func(*tls.Config){func(t *tls.Config) {
 		t.MinVersion = tls.VersionTLS12
-		if !c.EnableHTTP2 {
+		if c.TLS.MinVersion == "1.3" {
+			t.MinVersion = tls.VersionTLS13
+		}
+		if !c.TLS.EnableHTTP2 {
 			t.NextProtos = []string{"http/1.1"}
 		}
 	}}

@@ -1,8 +1,8 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config reads what the operator is told at its start: the flags of the reference, with their defaults, and a
-// judgement of all of them at once.
+// Package config is what the operator is told at its start: one versioned file, the flags of the reference over it, and
+// a judgement of all of it at once.
 package config
 
 import (
@@ -10,35 +10,25 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/url"
+	"os"
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/dynamo-operator/dynamo-operator/api/config/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+	"github.com/dynamo-operator/dynamo-operator/internal/strict"
 )
 
 // Config is the operator's configuration.
 type Config struct {
-	MetricsAddress string
-	MetricsSecure  bool
-	ProbeAddress   string
-	EnableHTTP2    bool
-	EnableWebhooks bool
+	v1alpha1.OperatorConfiguration
 
-	LeaderElect             bool
-	LeaderElectionID        string
-	LeaderElectionNamespace string
-
-	RestrictedNamespace string
-	LeaseDuration       time.Duration
-	LeaseRenewInterval  time.Duration
-	OperatorVersion     string
-
-	Render input.Settings
-	Zap    zap.Options
+	Zap zap.Options
 
 	// SharedProcess is for programs that run several operators at once: names in metrics are then not unique.
 	SharedProcess bool
@@ -48,119 +38,169 @@ type Config struct {
 	Reserved []string
 }
 
-// reserved are the flags whose features come with later releases.
-var reserved = []string{
-	"dgdr-profiling-cluster-role-name",
-	"checkpoint-storage-type",
-	"checkpoint-signal-host-path",
-	"checkpoint-criu-timeout",
-	"checkpoint-pvc-name",
-	"checkpoint-pvc-base-path",
-	"checkpoint-s3-uri",
-	"checkpoint-s3-credentials-secret",
-	"checkpoint-oci-uri",
-	"checkpoint-oci-credentials-secret",
-	"checkpoint-init-container-image",
+// Load reads a command line, and the file that it names. Flags win over the file. It returns flag.ErrHelp when somebody
+// asked for help.
+func Load(flags *flag.FlagSet, args []string, read func(string) ([]byte, error)) (*Config, error) {
+	given, file := bind(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if rest := flags.Args(); len(rest) > 0 {
+		return nil, fmt.Errorf("%q is not a flag; a switch is turned off with --name=false", rest[0])
+	}
+	if *file == "" {
+		return given, nil
+	}
+	content, err := read(*file)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	fromFile, errs, err := Decode(content)
+	if err == nil {
+		err = errs.ToAggregate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuration file %s: %w", *file, err)
+	}
+	c := &Config{OperatorConfiguration: *fromFile, Zap: zap.Options{Development: true}, Reserved: given.Reserved}
+	over := flag.NewFlagSet("", flag.ContinueOnError)
+	bindTo(over, c)
+	if err := logging(over, c.Logging); err != nil {
+		return nil, fmt.Errorf("configuration file %s: %w", *file, err)
+	}
+	var failed []error
+	flags.Visit(func(f *flag.Flag) {
+		if over.Lookup(f.Name) != nil && !reserved[f.Name] {
+			failed = append(failed, over.Set(f.Name, f.Value.String()))
+		}
+	})
+	return c, errors.Join(failed...)
 }
 
-// Bind declares every flag on the set and returns the configuration that parsing it fills.
-func Bind(flags *flag.FlagSet) *Config {
-	c := &Config{Zap: zap.Options{Development: true}}
-	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "address of the metrics listener, 0 for none")
-	flags.BoolVar(&c.MetricsSecure, "metrics-secure", false, "serve metrics over TLS")
-	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, 0 for none")
-	flags.BoolVar(&c.EnableHTTP2, "enable-http2", false, "offer HTTP/2 on TLS listeners")
-	flags.BoolVar(&c.EnableWebhooks, "enable-webhooks", false, "serve admission webhooks")
-	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "work only while holding the leader election Lease")
-	flags.StringVar(&c.LeaderElectionID, "leader-election-id", "", "name of the leader election Lease")
-	flags.StringVar(&c.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the leader election Lease")
-	flags.StringVar(&c.RestrictedNamespace, "restrictedNamespace", "", "the only namespace to work in, empty for all")
-	flags.DurationVar(&c.LeaseDuration, "namespace-scope-lease-duration", 30*time.Second, "how long the claim on the restricted namespace lasts")
-	flags.DurationVar(&c.LeaseRenewInterval, "namespace-scope-lease-renew-interval", 10*time.Second, "how often that claim is renewed")
-	flags.StringVar(&c.OperatorVersion, "operator-version", "unknown", "version shown in leases and stamped on graphs")
-	flags.StringVar(&c.Render.NATSAddress, "natsAddr", "", "address of NATS, given to pods as NATS_SERVER")
-	flags.StringVar(&c.Render.EtcdAddress, "etcdAddr", "",
-		"addresses of etcd, given to pods as ETCD_ENDPOINTS; keys of deleted components are deleted there")
-	flags.StringVar(&c.Render.ModelExpressURL, "model-express-url", "", "given to pods as MODEL_EXPRESS_URL")
-	flags.StringVar(&c.Render.PrometheusEndpoint, "prometheus-endpoint", "", "given to pods as PROMETHEUS_ENDPOINT")
-	flags.StringVar(&c.Render.DiscoveryBackend, "discovery-backend", names.DiscoveryKubernetes, "how components find each other: kubernetes or etcd")
-	flags.StringVar(&c.Render.IstioGateway, "istio-virtual-service-gateway", "", "Istio gateway of VirtualServices, empty for none")
-	flags.StringVar(&c.Render.IngressClass, "ingress-controller-class-name", "", "class of Ingresses of frontends that name none")
-	flags.StringVar(&c.Render.IngressTLSSecret, "ingress-controller-tls-secret-name", "", "TLS Secret of such Ingresses")
-	flags.StringVar(&c.Render.IngressHostSuffix, "ingress-host-suffix", "", "domain of such Ingresses")
-	flags.StringVar(&c.Render.PlannerClusterRole, "planner-cluster-role-name", "", "ClusterRole of planners (cluster-wide mode)")
-	flags.StringVar(&c.Render.EPPClusterRole, "epp-cluster-role-name", "", "ClusterRole of endpoint pickers (cluster-wide mode)")
-	flags.StringVar(&c.Render.SSHSecret, "mpi-run-ssh-secret-name", "mpi-run-ssh-secret",
-		"Secret with the ssh key pair of mpirun, made when the first graph needs it")
-	flags.StringVar(&c.Render.SSHSecretNamespace, "mpi-run-ssh-secret-namespace", "", "namespace of that Secret, empty for the operator's own")
-	flags.DurationVar(&c.Render.GroveTerminationDelay, "grove-termination-delay", 15*time.Minute,
-		"how long Grove tolerates a gang below its minimum, 0 for Grove's own default")
-	bindReserved(flags, c)
-	c.Zap.BindFlags(flags)
-	return c
-}
-
-func bindReserved(flags *flag.FlagSet, c *Config) {
-	const usage = "accepted; its feature is not part of this release yet"
-	note := func(name string) func(string) error {
-		return func(string) error {
-			c.Reserved = append(c.Reserved, name)
-			return nil
+// Decode reads a configuration file. What it does not mention has its default. The error is about text that cannot be
+// read at all, the list about members that do not fit.
+func Decode(content []byte) (*v1alpha1.OperatorConfiguration, field.ErrorList, error) {
+	members, err := strict.Parse(content)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, header := range []struct{ key, want string }{
+		{"kind", v1alpha1.KindOperatorConfiguration},
+		{"apiVersion", v1alpha1.GroupVersion.String()},
+	} {
+		if members[header.key] != header.want {
+			return nil, field.ErrorList{field.NotSupported(field.NewPath(header.key), members[header.key], []string{header.want})}, nil
 		}
 	}
-	for _, name := range reserved {
-		flags.Func(name, usage, note(name))
+	c := Defaults()
+	if errs := strict.Decode(members, &c); len(errs) > 0 {
+		return nil, errs, nil
 	}
-	for _, name := range []string{"virtual-service-supports-https", "checkpoint-enabled"} {
-		flags.BoolFunc(name, usage, func(text string) error {
-			on, err := strconv.ParseBool(text)
-			if err != nil || !on {
-				return err
-			}
-			return note(name)(text)
-		})
+	return &c, nil, nil
+}
+
+// Defaults are what an operator does that was told nothing.
+func Defaults() v1alpha1.OperatorConfiguration {
+	after := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+	return v1alpha1.OperatorConfiguration{
+		OperatorVersion:        "unknown",
+		DiscoveryBackend:       names.DiscoveryKubernetes,
+		GroveTerminationDelay:  after(15 * time.Minute),
+		MPIRunSSHSecret:        v1alpha1.SecretReference{Name: "mpi-run-ssh-secret"},
+		HealthProbeBindAddress: ":8081",
+		Metrics:                v1alpha1.MetricsConfiguration{BindAddress: ":8080"},
+		TLS:                    v1alpha1.TLSConfiguration{MinVersion: "1.2"},
+		Webhooks: v1alpha1.WebhookConfiguration{
+			Port:                        9443,
+			ServiceName:                 names.WebhookService,
+			ValidatingConfigurationName: names.ValidatingConfiguration,
+			MutatingConfigurationName:   names.MutatingConfiguration,
+			DrainPeriod:                 after(5 * time.Second),
+			Certificates: v1alpha1.CertificateConfiguration{
+				Source:            v1alpha1.CertificatesSelfManaged,
+				Directory:         "/tmp/k8s-webhook-server/serving-certs",
+				SecretName:        names.WebhookAuthority,
+				AuthorityValidity: after(365 * 24 * time.Hour),
+				LeafValidity:      after(7 * 24 * time.Hour),
+				SettlePeriod:      after(10 * time.Second),
+			},
+		},
+		LeaderElection: v1alpha1.LeaderElectionConfiguration{
+			LeaseDuration: after(15 * time.Second), RenewDeadline: after(10 * time.Second), RetryPeriod: after(2 * time.Second),
+		},
+		NamespaceScope: v1alpha1.NamespaceScopeConfiguration{LeaseDuration: after(30 * time.Second), RenewInterval: after(10 * time.Second)},
+		Tracing:        v1alpha1.TracingConfiguration{SamplingRatePerMillion: 1_000_000},
 	}
 }
 
-// ownNamespaceVariable tells in which namespace the operator runs.
-const ownNamespaceVariable = "POD_NAMESPACE"
+// logging hands what the file says about logging to the flags that understand it.
+func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) error {
+	development := ""
+	if l.Development != nil {
+		development = strconv.FormatBool(*l.Development)
+	}
+	for _, row := range []struct{ key, flag, value string }{
+		{"development", "zap-devel", development},
+		{"level", "zap-log-level", l.Level},
+		{"encoder", "zap-encoder", l.Encoder},
+		{"stacktraceLevel", "zap-stacktrace-level", l.StacktraceLevel},
+		{"timeEncoding", "zap-time-encoding", l.TimeEncoding},
+	} {
+		if row.value == "" {
+			continue
+		}
+		if err := flags.Set(row.flag, row.value); err != nil {
+			return field.Invalid(field.NewPath("logging", row.key), row.value, err.Error())
+		}
+	}
+	return nil
+}
 
-// debuggerImageVariable overrides the image of the debug container.
-const debuggerImageVariable = "INTERNAL_IMAGES_DEBUGGER"
+const (
+	// ownNamespaceVariable tells in which namespace the operator runs.
+	ownNamespaceVariable = "POD_NAMESPACE"
 
-// defaultDebuggerImage has a Python and a shell, which is what people look for there.
-const defaultDebuggerImage = "python:3.12-slim"
+	// ownNamespaceFile tells it in every pod that has an account.
+	ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Settings are what the flags say about rendering, together with what the environment adds.
+	// debuggerImageVariable overrides the image of the debug container.
+	debuggerImageVariable = "INTERNAL_IMAGES_DEBUGGER"
+
+	// defaultDebuggerImage has a Python and a shell, which is what people look for there.
+	defaultDebuggerImage = "python:3.12-slim"
+)
+
+// OwnNamespace is where the operator keeps what is its own. It is empty for one that runs outside the cluster and was
+// not told.
+func (c *Config) OwnNamespace(environment func(string) string) string {
+	if own := cmp.Or(environment(ownNamespaceVariable), c.RestrictedNamespace); own != "" {
+		return own
+	}
+	own, err := os.ReadFile(ownNamespaceFile)
+	if err != nil {
+		return "" // not in a pod
+	}
+	return string(own)
+}
+
+// Settings are what the configuration says about rendering, together with what the environment adds.
 func (c *Config) Settings(environment func(string) string) input.Settings {
-	s := c.Render
-	s.ClusterWide = c.RestrictedNamespace == ""
-	s.DebuggerImage = environment(debuggerImageVariable)
-	if s.DebuggerImage == "" {
-		s.DebuggerImage = defaultDebuggerImage
+	return input.Settings{
+		ClusterWide:           c.RestrictedNamespace == "",
+		NATSAddress:           c.NATSAddress,
+		EtcdAddress:           c.EtcdAddress,
+		ModelExpressURL:       c.ModelExpressURL,
+		PrometheusEndpoint:    c.PrometheusEndpoint,
+		DiscoveryBackend:      c.DiscoveryBackend,
+		IstioGateway:          c.IstioVirtualServiceGateway,
+		IngressClass:          c.Ingress.ClassName,
+		IngressTLSSecret:      c.Ingress.TLSSecretName,
+		IngressHostSuffix:     c.Ingress.HostSuffix,
+		PlannerClusterRole:    c.PlannerClusterRoleName,
+		EPPClusterRole:        c.EPPClusterRoleName,
+		GroveTerminationDelay: c.GroveTerminationDelay.Duration,
+		SSHSecret:             c.MPIRunSSHSecret.Name,
+		SSHSecretNamespace:    cmp.Or(c.MPIRunSSHSecret.Namespace, environment(ownNamespaceVariable), c.RestrictedNamespace),
+		DebuggerImage:         cmp.Or(environment(debuggerImageVariable), defaultDebuggerImage),
 	}
-	s.SSHSecretNamespace = cmp.Or(s.SSHSecretNamespace, environment(ownNamespaceVariable), c.RestrictedNamespace)
-	return s
-}
-
-// Validate returns every problem at once, so that a start fails once and not once per mistake.
-func (c *Config) Validate() error {
-	var errs []error
-	if d := c.Render.DiscoveryBackend; d != names.DiscoveryKubernetes && d != names.DiscoveryEtcd {
-		errs = append(errs, fmt.Errorf("--discovery-backend is %q, must be kubernetes or etcd", d))
-	}
-	if _, err := url.Parse(c.Render.ModelExpressURL); err != nil {
-		errs = append(errs, fmt.Errorf("--model-express-url is no URL: %w", err))
-	}
-	if c.LeaderElect && c.LeaderElectionID == "" {
-		errs = append(errs, errors.New("--leader-elect needs --leader-election-id"))
-	}
-	if c.LeaseDuration <= 0 || c.LeaseRenewInterval <= 0 || c.LeaseRenewInterval >= c.LeaseDuration {
-		errs = append(errs, fmt.Errorf("--namespace-scope-lease-renew-interval (%s) must be positive and below --namespace-scope-lease-duration (%s)",
-			c.LeaseRenewInterval, c.LeaseDuration))
-	}
-	if c.EnableWebhooks {
-		errs = append(errs, errors.New("--enable-webhooks=true: admission webhooks are not part of this release yet; the CRDs and the controllers validate"))
-	}
-	return errors.Join(errs...)
 }

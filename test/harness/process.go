@@ -1,0 +1,153 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+)
+
+// processes numbers the operators that run as processes, so that their logs have different names.
+var processes atomic.Int64
+
+// operatorBinary builds the operator once for all tests of a package.
+var operatorBinary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(current.Load().options.StateDir, "operator")
+	said, err := exec.Command("go", "build", "-o", path, "github.com/dynamo-operator/dynamo-operator/cmd/operator").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the operator: %w: %s", err, said)
+	}
+	return path, nil
+})
+
+// Process is an operator that runs as it does for users: its own process, its own memory, its own signals.
+type Process struct {
+	// Name is unique; User is its identity at the API server; Health and Metrics are where it listens.
+	Name, User, Health, Metrics string
+
+	t testing.TB
+}
+
+// ProcessOptions say how to start an operator as a process.
+type ProcessOptions struct {
+	// User is its identity. It gets the shipped role where it works. Replicas of one operator share it.
+	User string
+	// Namespace is the only one it works in; empty means all.
+	Namespace string
+	// Flags are further flags, Env further environment variables.
+	Flags, Env []string
+	// Unready says not to wait until it is ready, for example because it stands by, or must not start.
+	Unready bool
+}
+
+// StartProcess starts the operator as a process and waits until it is ready. It is killed with the test.
+func StartProcess(t testing.TB, o ProcessOptions) *Process {
+	t.Helper()
+	binary, err := operatorBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	grantShippedRole(t, o.Namespace, o.User)
+	RESTConfig(t, o.User) // makes its credentials
+	cluster := Cluster(t)
+	kubeconfig, err := cluster.Kubeconfig(o.User)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{
+		Name: fmt.Sprintf("operator-%d", processes.Add(1)), User: o.User,
+		Health: UnusedAddress(t), Metrics: UnusedAddress(t), t: t,
+	}
+	args := append([]string{
+		"--health-probe-bind-address=" + p.Health, "--metrics-bind-address=" + p.Metrics, "--restrictedNamespace=" + o.Namespace,
+	}, o.Flags...)
+	ready := "http://" + p.Health + "/readyz"
+	if o.Unready {
+		ready = ""
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = cluster.StartProcess(ctx, localcluster.ProcessOptions{
+		Name: p.Name, Path: binary, Args: args, ReadyURL: ready,
+		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + kubeconfig}, o.Env...),
+	})
+	t.Cleanup(p.Kill)
+	if err != nil {
+		t.Fatalf("start the operator: %v\n%s", err, p.LastWords(30))
+	}
+	return p
+}
+
+// Kill ends the process as SIGKILL does.
+func (p *Process) Kill() {
+	p.t.Helper()
+	if err := Cluster(p.t).Kill(p.Name); err != nil {
+		p.t.Errorf("kill %s: %v", p.Name, err)
+	}
+}
+
+// Stop asks the process to end, as a kubelet does, and waits for it.
+func (p *Process) Stop() {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	p.AwaitEnd(stopTimeout)
+}
+
+// Signal sends a signal.
+func (p *Process) Signal(sig os.Signal) {
+	p.t.Helper()
+	if err := Cluster(p.t).Signal(p.Name, sig); err != nil {
+		p.t.Errorf("signal %s: %v", p.Name, err)
+	}
+}
+
+// AwaitEnd waits until the process has ended, for whatever reason.
+func (p *Process) AwaitEnd(limit time.Duration) {
+	p.t.Helper()
+	ended, err := Cluster(p.t).Exited(p.Name)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(limit):
+		p.t.Fatalf("%s did not end within %s:\n%s", p.Name, limit, p.LastWords(30))
+	}
+}
+
+// Ready tells whether the process says of itself that it is ready.
+func (p *Process) Ready() bool {
+	answer, err := http.Get("http://" + p.Health + "/readyz") //nolint:noctx // the loopback answers at once or refuses
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+// Log is everything the process has said.
+func (p *Process) Log() string {
+	p.t.Helper()
+	said, err := os.ReadFile(Cluster(p.t).LogPath(p.Name))
+	if err != nil {
+		p.t.Fatalf("read the log of %s: %v", p.Name, err)
+	}
+	return string(said)
+}
+
+// LastWords are the last lines of the log.
+func (p *Process) LastWords(lines int) string {
+	return localcluster.LogTail(Cluster(p.t).LogPath(p.Name), lines)
+}
