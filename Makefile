@@ -66,6 +66,10 @@ test-long: prerequisites ## Run what takes too long for make test: 512 pods in o
 test-unit: prerequisites ## Run the tests that need no cluster, and count
 	@sh tools/test.sh unit
 
+.PHONY: fuzz
+fuzz: prerequisites ## Run every fuzz target for FUZZTIME (10s), for example: make fuzz FUZZTIME=10m
+	@events=$$(sh tools/fuzz.sh) && echo "$$events" && ! echo "$$events" | grep -q '"Action":"fail"'
+
 .PHONY: lint
 lint: prerequisites ## Check style, mistakes and the direction of dependencies
 	@status=0; for module in $(MODULES); do \

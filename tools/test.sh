@@ -37,6 +37,20 @@ run() {
 }
 root=$PWD
 
+# rights compares what operators asked of their API servers with the role they have, which only all tests together can tell.
+# It counts as one test.
+rights() {
+	outcome=pass
+	go run -C tools ./rbaccheck -role "$root/config/rbac/role.yaml" -exceptions "$root/tools/rbaccheck/exceptions.yaml" -asked "$DYNAMO_AUDIT_DIR" ||
+		{ outcome=fail; status=1; }
+	echo "{\"Action\":\"$outcome\",\"Package\":\"tools/rbaccheck\",\"Test\":\"EveryRightIsUsed\"}" >"$log/rights.json"
+}
+
+if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
+	DYNAMO_AUDIT_DIR=$log/audit
+	export DYNAMO_AUDIT_DIR
+	mkdir "$DYNAMO_AUDIT_DIR"
+fi
 if [ "$which" = unit ]; then
 	# shellcheck disable=SC2046
 	run . $(needs_no_cluster)
@@ -46,6 +60,13 @@ else
 fi
 if [ "$packages" = ./... ]; then
 	run tools ./...
+fi
+if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
+	sh tools/fuzz.sh >"$log/fuzz.json" || status=1
+	! grep -q '"Action":"fail"' "$log/fuzz.json" || status=1
+fi
+if [ -n "${DYNAMO_AUDIT_DIR:-}" ] && [ -d "$log/audit" ]; then
+	rights
 fi
 
 cat "$log"/*.json 2>/dev/null | awk -v status="$status" -f tools/count.awk

@@ -8,6 +8,7 @@ package rbac
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -33,6 +34,24 @@ func WorkloadRoles() ([]*rbacv1.ClusterRole, error) {
 	}
 	epp, err := decode(eppRole)
 	return []*rbacv1.ClusterRole{planner, epp}, err
+}
+
+// clusterScoped are the resources of the operator's role that no Role can give rights to.
+var clusterScoped = map[string]bool{
+	"customresourcedefinitions": true, "validatingwebhookconfigurations": true, "mutatingwebhookconfigurations": true,
+	"clusterroles": true, "queues": true, "tokenreviews": true, "subjectaccessreviews": true, "selfsubjectreviews": true,
+}
+
+// Namespaced are the rules that an operator of one namespace needs: those of a Role.
+func Namespaced(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var kept []rbacv1.PolicyRule
+	for _, rule := range rules {
+		rule.Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(r string) bool { return clusterScoped[r] })
+		if len(rule.Resources) > 0 {
+			kept = append(kept, rule)
+		}
+	}
+	return kept
 }
 
 func decode(manifest []byte) (*rbacv1.ClusterRole, error) {

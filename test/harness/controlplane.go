@@ -48,14 +48,14 @@ type settings struct {
 	moduleCRDs map[string]string
 	// ownCRDs are those that come with the tests.
 	ownCRDs []definition
-	// looseTopology drops the rules about what may change from our own definitions.
+	// looseTopology drops the rules from our own definitions.
 	looseTopology bool
 	// grove says that Grove's admission is wanted.
 	grove bool
 }
 
-// WithLooseTopology installs our definitions without rules about what may change, as they were before there were any: for
-// tests of what happens to graphs that such a definition let through.
+// WithLooseTopology installs our definitions without their rules, as they were before there were any: for tests of what
+// happens to objects that such a definition let through, by what they say or by what was changed.
 func WithLooseTopology() Option {
 	return func(o *settings) { o.looseTopology = true }
 }
@@ -146,7 +146,12 @@ func run(m *testing.M, opts []Option) int {
 		}
 	}()
 	current.Store(plane)
-	return m.Run()
+	code := m.Run()
+	if err := writeAsked(plane); err != nil {
+		fmt.Fprintln(os.Stderr, "fold the audit log of the tests:", err)
+		return 1
+	}
+	return code
 }
 
 // logger shows what operators in the test process say, if the reader asked for much.
@@ -172,6 +177,7 @@ func start(ctx context.Context, opts []Option) (*controlPlane, error) {
 	for _, opt := range opts {
 		opt(&options)
 	}
+	options.Audit = options.Audit || wantsAudit()
 	cluster, err := localcluster.Start(ctx, options.Options)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -229,16 +235,26 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
 }
 
-// loosen drops the rules that compare services with what they were.
+// loosen drops the rules of definitions. Types and limits stay.
 func loosen(definitions []*apiextensionsv1.CustomResourceDefinition) {
 	for _, d := range definitions {
 		for _, version := range d.Spec.Versions {
-			spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
-			if services, ok := spec.Properties["services"]; ok {
-				services.XValidations = nil
-				spec.Properties["services"] = services
-			}
+			dropRules(version.Schema.OpenAPIV3Schema)
 		}
+	}
+}
+
+func dropRules(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.XValidations = nil
+	for name, member := range schema.Properties {
+		dropRules(&member)
+		schema.Properties[name] = member
+	}
+	if items := schema.Items; items != nil && items.Schema != nil {
+		dropRules(items.Schema)
+	}
+	if values := schema.AdditionalProperties; values != nil && values.Schema != nil {
+		dropRules(values.Schema)
 	}
 }
 

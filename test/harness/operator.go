@@ -171,9 +171,11 @@ func (g *gate) shut() {
 	g.dead = true
 }
 
-// grantShippedRole binds the operator's own ClusterRole, as it is in config/rbac, to a user where it works.
+// grantShippedRole gives a user the operator's own rights, as they are in config/rbac, where it works: a ClusterRole for the
+// whole cluster, and nothing but a Role for one namespace.
 func grantShippedRole(t testing.TB, namespace, user string) {
 	t.Helper()
+	shipped.Store(user, true)
 	role, err := rbac.ManagerRole()
 	if err != nil {
 		t.Fatal(err)
@@ -182,17 +184,19 @@ func grantShippedRole(t testing.TB, namespace, user string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := []client.Object{role}
+	var objects []client.Object
 	for _, w := range workloads {
 		objects = append(objects, w)
 	}
 	meta := metav1.ObjectMeta{Name: "test-operator:" + user, Namespace: namespace}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
 	if namespace == ClusterWide {
-		objects = append(objects, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
+		objects = append(objects, role, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	} else {
-		objects = append(objects, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
+		objects = append(objects, &rbacv1.Role{ObjectMeta: meta, Rules: rbac.Namespaced(role.Rules)},
+			&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	}
 	for _, obj := range objects {
 		if err := Client(t).Create(t.Context(), obj); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -316,9 +316,8 @@ func (r *Reconciler) store(
 	after := c.DeepCopy()
 	after.Status = next
 	held, err := r.Status.Write(ctx, statusio.Change{
-		Kind: kind, Before: c, After: after,
-		Transition: conditions.Transitioned(c.Status.Conditions, next.Conditions),
-		Events:     Events(c.Status, next),
+		Kind: kind, Before: c, After: after, Was: c.Status.Conditions, Is: next.Conditions,
+		Events: Events(c.Status, next),
 	})
 	return reconcile.Result{RequeueAfter: held}, err
 }

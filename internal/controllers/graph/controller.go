@@ -20,7 +20,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
-	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
@@ -181,10 +180,9 @@ func (r *Reconciler) store(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 	after := g.DeepCopy()
 	after.Status = next
 	held, err := r.Status.Write(ctx, statusio.Change{
-		Kind: kind, Before: g, After: after,
-		Transition: g.Status.State != next.State || conditions.Transitioned(g.Status.Conditions, next.Conditions) ||
-			!equality.Semantic.DeepEqual(g.Status.Restart, next.Restart),
-		Events: Events(g.Status, next),
+		Kind: kind, Before: g, After: after, Was: g.Status.Conditions, Is: next.Conditions,
+		Transition: g.Status.State != next.State || !equality.Semantic.DeepEqual(g.Status.Restart, next.Restart),
+		Events:     Events(g.Status, next),
 	})
 	return reconcile.Result{RequeueAfter: held}, err
 }

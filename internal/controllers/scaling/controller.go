@@ -94,7 +94,7 @@ func (r *Reconciler) store(ctx context.Context, a *adapterObject, pass Pass) (re
 	after := a.DeepCopy()
 	after.Status = Status(a, pass, r.Now())
 	held, err := r.Status.Write(ctx, statusio.Change{
-		Kind: kind, Before: a, After: after,
+		Kind: kind, Before: a, After: after, Was: a.Status.Conditions, Is: after.Status.Conditions,
 		Transition: isTransition(a.Status, after.Status),
 		Events:     Events(a, after.Status, pass.Scaled),
 	})

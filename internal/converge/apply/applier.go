@@ -25,6 +25,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
@@ -78,6 +79,9 @@ type Writer interface {
 
 // Applier writes children. Reader is uncached and used only to find out who holds a name that is taken.
 type Applier struct {
+	// Tally is told of every write.
+	Tally tally.Counter
+
 	writer Writer
 	reader client.Reader
 	scheme *runtime.Scheme
@@ -231,6 +235,7 @@ func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent)
 	case err != nil:
 		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, err)}
 	}
+	a.Tally.Wrote(ctx, intent.Key.Kind, tally.Created)
 	known := a.memory.get(owner.GetUID(), intent.Key).uid
 	if u.GetUID() != known && hadAnotherMaker(u, owner.GetUID()) {
 		return a.release(ctx, owner, intent, u)
@@ -274,6 +279,7 @@ func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) 
 	if err != nil {
 		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, err)}
 	}
+	a.Tally.Wrote(ctx, intent.Key.Kind, tally.Created)
 	return a.answered(owner, intent, u)
 }
 
@@ -298,7 +304,19 @@ func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent
 	if err != nil {
 		return outcome{failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
 	}
+	a.Tally.Wrote(ctx, intent.Key.Kind, whyUpdated(intent, owner, live))
 	return a.answered(owner, intent, u)
+}
+
+// whyUpdated tells a wish of ours from somebody else's deed.
+func whyUpdated(intent Intent, owner, live client.Object) tally.Reason {
+	switch {
+	case live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash:
+		return tally.Changed
+	case !refersTo(live, owner.GetUID()):
+		return tally.Adopted
+	}
+	return tally.Drifted
 }
 
 // send applies an object and takes over whatever fields of it others have changed.

@@ -9,7 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
@@ -25,6 +27,7 @@ func (a *Applier) Clear(ctx context.Context, owner client.Object, children Child
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %s: %w", key, err)
 		}
+		a.Tally.Wrote(ctx, key.Kind, tally.Pruned)
 		a.memory.drop(owner.GetUID(), key)
 	}
 	return nil
@@ -33,5 +36,18 @@ func (a *Applier) Clear(ctx context.Context, owner client.Object, children Child
 // Keep makes an object that belongs to nobody and outlives everything. That there is one already is an error.
 func (a *Applier) Keep(ctx context.Context, obj client.Object) error {
 	obj.SetLabels(with(obj.GetLabels(), names.LabelApplied, names.OperatorName))
-	return a.writer.Create(ctx, obj, client.FieldOwner(names.FieldManager))
+	if err := a.writer.Create(ctx, obj, client.FieldOwner(names.FieldManager)); err != nil {
+		return err
+	}
+	a.Tally.Wrote(ctx, a.kindOf(obj), tally.Created)
+	return nil
+}
+
+// kindOf is the kind of an object that has a type, for those who count.
+func (a *Applier) kindOf(obj client.Object) string {
+	kind, err := apiutil.GVKForObject(obj, a.scheme)
+	if err != nil {
+		return ""
+	}
+	return kind.Kind
 }

@@ -16,12 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
 // edit changes the metadata of an object and nothing else, unless the object changed since it was seen. It returns the
 // object as it is then.
-func (a *Applier) edit(ctx context.Context, key recent.Key, live client.Object, change func(client.Object)) (client.Object, error) {
+func (a *Applier) edit(
+	ctx context.Context, key recent.Key, live client.Object, why tally.Reason, change func(client.Object),
+) (client.Object, error) {
 	after, ok := live.DeepCopyObject().(client.Object)
 	if !ok {
 		return nil, fmt.Errorf("copy %s", key)
@@ -31,6 +34,7 @@ func (a *Applier) edit(ctx context.Context, key recent.Key, live client.Object, 
 	if err := a.writer.Patch(ctx, after, patch, client.FieldOwner(names.FieldManager)); err != nil {
 		return nil, err
 	}
+	a.Tally.Wrote(ctx, key.Kind, why)
 	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
 		a.recent.Deleted(key, after.GetUID()) // that was the last that held it
 		return after, nil
@@ -47,7 +51,11 @@ func (a *Applier) Finalizer(ctx context.Context, kind schema.GroupKind, obj clie
 	if slices.Contains(obj.GetFinalizers(), names.Finalizer) == wanted {
 		return Result{Live: Children{key: obj}}
 	}
-	after, err := a.edit(ctx, key, obj, func(o client.Object) {
+	why := tally.Released
+	if wanted {
+		why = tally.Changed
+	}
+	after, err := a.edit(ctx, key, obj, why, func(o client.Object) {
 		others := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == names.Finalizer })
 		if wanted {
 			others = append(others, names.Finalizer)
@@ -74,7 +82,7 @@ func (a *Applier) Release(ctx context.Context, owner client.Object, children Chi
 		if live == nil || live.GetDeletionTimestamp() != nil || !refersTo(live, owner.GetUID()) {
 			continue
 		}
-		_, err := a.edit(ctx, key, live, func(child client.Object) {
+		_, err := a.edit(ctx, key, live, tally.Released, func(child client.Object) {
 			disown(child, owner)
 			child.SetLabels(with(child.GetLabels(), names.LabelGraph, names.LabelValue(owner.GetName())))
 		})
@@ -96,7 +104,7 @@ func (a *Applier) adopt(ctx context.Context, owner client.Object, intent Intent,
 	if going, err := a.isGoing(ctx, owner); going || err != nil {
 		return outcome{live: live, failed: err}
 	}
-	after, err := a.edit(ctx, intent.Key, live, func(child client.Object) {
+	after, err := a.edit(ctx, intent.Key, live, tally.Adopted, func(child client.Object) {
 		kind, _ := apiutil.GVKForObject(owner, a.scheme) // an intent was prepared with it
 		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)})
 	})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 )
 
 // claimKind is never taken away: a claim holds data, and goes with its owner and not with a line of its spec.
@@ -50,6 +51,7 @@ func (a *Applier) remove(ctx context.Context, owner client.Object, key recent.Ke
 	if client.IgnoreNotFound(err) != nil {
 		return outcome{failed: fmt.Errorf("delete %s: %w", key, err)}
 	}
+	a.Tally.Wrote(ctx, key.Kind, tally.Pruned)
 	a.recent.Deleted(key, uid)
 	return outcome{}
 }
@@ -57,7 +59,7 @@ func (a *Applier) remove(ctx context.Context, owner client.Object, key recent.Ke
 // leave takes this owner's reference off a child that others still need.
 func (a *Applier) leave(ctx context.Context, owner client.Object, key recent.Key, live client.Object) outcome {
 	a.memory.drop(owner.GetUID(), key)
-	_, err := a.edit(ctx, key, live, func(child client.Object) { disown(child, owner) })
+	_, err := a.edit(ctx, key, live, tally.Released, func(child client.Object) { disown(child, owner) })
 	if client.IgnoreNotFound(err) != nil {
 		return outcome{failed: fmt.Errorf("leave %s to its other owners: %w", key, err)}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
@@ -50,6 +51,7 @@ func (a *Applier) Replicas(
 		err = fmt.Errorf("set replicas of service %s of %s: %w", service, key, err)
 		return Result{Failures: []Failure{{Key: key, Err: err}}, failingFor: failingFor}
 	}
+	a.Tally.Wrote(ctx, key.Kind, tally.Scaled)
 	a.recent.Wrote(key, answer)
 	return Result{Live: Children{key: answer}}
 }

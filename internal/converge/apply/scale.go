@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
@@ -29,6 +30,7 @@ func (a *Applier) Scale(ctx context.Context, owner client.Object, key recent.Key
 	if err := a.writer.SubResource("scale").Patch(ctx, target, patch, client.FieldOwner(names.FieldManager)); err != nil {
 		return fmt.Errorf("scale %s to %d: %w", key, replicas, err)
 	}
+	a.Tally.Wrote(ctx, key.Kind, tally.Scaled)
 	a.memory.put(owner.GetUID(), key, want, live)
 	return nil
 }

@@ -15,14 +15,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/conditions"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/tally"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
@@ -52,13 +57,21 @@ type Event struct {
 type Change struct {
 	Kind          schema.GroupKind
 	Before, After client.Object // equal but for status; After must be a copy that the caller gives away
-	// Transition tells that a state changed, not only how far it is.
+	// Was and Is are the conditions of both.
+	Was, Is []metav1.Condition
+	// Transition tells that something besides the conditions changed that is a state, not only how far it is.
 	Transition bool
 	Events     []Event
 }
 
+func (c Change) isTransition() bool { return c.Transition || conditions.Transitioned(c.Was, c.Is) }
+
 // Writer stores status and sends events.
 type Writer struct {
+	// Tally is told of every write, TimeToReady of every object that became ready and how long that took.
+	Tally       tally.Counter
+	TimeToReady func(kind string, took time.Duration)
+
 	api    client.StatusClient
 	events events.EventRecorder
 	recent *recent.Store
@@ -109,10 +122,33 @@ func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
 	}
 	w.recent.Wrote(recent.KeyOf(c.Kind, c.After), c.After)
 	w.written(c.After.GetUID())
+	w.measure(ctx, c)
 	for _, e := range c.Events {
 		w.Tell(c.After, e)
 	}
 	return 0, nil
+}
+
+// measure counts a change that was stored, and logs what it says that was not so before.
+func (w *Writer) measure(ctx context.Context, c Change) {
+	why := tally.Progress
+	if c.isTransition() {
+		why = tally.Transition
+	}
+	w.Tally.Wrote(ctx, c.Kind.Kind, why)
+	log := logf.FromContext(ctx)
+	for _, is := range c.Is {
+		if was := conditions.Find(c.Was, is.Type); was == nil || was.Status != is.Status || was.Reason != is.Reason {
+			log.Info("Condition changed", "type", is.Type, "status", is.Status, "reason", is.Reason, "message", is.Message)
+		}
+	}
+	if w.TimeToReady != nil && conditions.Became(c.Was, c.Is, v1alpha1.ConditionReady, metav1.ConditionTrue) {
+		since := c.After.GetCreationTimestamp().Time
+		if was := conditions.Find(c.Was, v1alpha1.ConditionReady); was != nil {
+			since = was.LastTransitionTime.Time
+		}
+		w.TimeToReady(c.Kind.Kind, w.clock.Since(since))
+	}
 }
 
 // Tell sends an event that no status goes with, because its object is being deleted.
@@ -122,7 +158,7 @@ func (w *Writer) Tell(about client.Object, e Event) {
 
 // pace returns how long mere progress has to wait.
 func (w *Writer) pace(c Change) time.Duration {
-	if c.Transition {
+	if c.isTransition() {
 		return 0
 	}
 	w.mu.Lock()

@@ -9,7 +9,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"time"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,11 +21,12 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/telemetry"
 )
 
 // Scheme knows every kind the operator reads or writes.
@@ -65,12 +68,26 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (manager.Manag
 	if err != nil {
 		return nil, err
 	}
+	seen, err := newSight(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	api = rest.CopyConfig(api)
+	api.Wrap(seen.traces.Requests)
 	mgr, err := manager.New(api, options(c, scheme))
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, c); err != nil {
+	if err := addControllers(ctx, mgr, c, seen); err != nil {
 		return nil, err
+	}
+	if err := errors.Join(mgr.Add(seen.traces), seen.registry.Register(&telemetry.Census{
+		Cache: mgr.GetCache(), Leading: mgr.Elected(), Kinds: counted(controllers.IsPaused),
+		Excluded: func(string) bool { return false },
+		Expiry:   func() (leaf, authority time.Time) { return },
+		Leases:   func() map[string]string { return nil },
+	})); err != nil {
+		return nil, fmt.Errorf("make the operator visible: %w", err)
 	}
 	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
 		if err := add(name, healthz.Ping); err != nil {
@@ -85,7 +102,7 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(c),
 		NewCache:                      newCache,
-		Metrics:                       metricsserver.Options{BindAddress: c.Metrics.BindAddress, SecureServing: c.Metrics.Secure, TLSOpts: tlsOptions(c)},
+		Metrics:                       metricsOptions(c),
 		HealthProbeBindAddress:        c.HealthProbeBindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
 		LeaderElectionID:              c.LeaderElection.ID,

@@ -62,7 +62,9 @@ type kind struct {
 	name    string
 	primary client.Object
 	list    func() client.ObjectList
-	owned   []client.Object
+	// status is the word under which an object is counted.
+	status func(client.Object) string
+	owned  []client.Object
 	// optional are kinds that are watched while their API is served.
 	optional   map[apis.API][]watched
 	workers    int
@@ -84,8 +86,9 @@ func kinds() []kind {
 	return []kind{
 		{
 			name: graph.Name, primary: &v1alpha1.DynamoGraphDeployment{}, workers: 8,
-			list:  func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentList{} },
-			owned: graph.Owned(),
+			list:   func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentList{} },
+			status: graphState,
+			owned:  graph.Owned(),
 			optional: map[apis.API][]watched{
 				apis.InferencePool: {{kind: network.PoolKind}},
 				apis.Istio:         {{kind: network.VirtualServiceKind}},
@@ -109,8 +112,9 @@ func kinds() []kind {
 		},
 		{
 			name: component.Name, primary: &v1alpha1.DynamoComponentDeployment{}, workers: 16,
-			list:  func() client.ObjectList { return &v1alpha1.DynamoComponentDeploymentList{} },
-			owned: component.Owned(),
+			list:   func() client.ObjectList { return &v1alpha1.DynamoComponentDeploymentList{} },
+			status: componentReadiness,
+			owned:  component.Owned(),
 			optional: map[apis.API][]watched{
 				apis.Istio:   {{kind: network.VirtualServiceKind}},
 				apis.LWS:     {{kind: apis.GroupSetKind}},
@@ -128,7 +132,8 @@ func kinds() []kind {
 		},
 		{
 			name: scaling.Name, primary: &v1alpha1.DynamoGraphDeploymentScalingAdapter{}, workers: 4,
-			list: func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentScalingAdapterList{} },
+			list:   func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentScalingAdapterList{} },
+			status: adapterReadiness,
 			also: []related{
 				{object: &v1alpha1.DynamoGraphDeployment{}, from: mainCache, to: adaptersOfGraph, when: servicesChanged()},
 				{object: &v1alpha1.DynamoGraphDeploymentScalingAdapter{}, from: mainCache, to: adaptersOfSameGraph, when: movedSinceStart()},
@@ -148,14 +153,16 @@ type parts struct {
 	apply    *apply.Applier
 	keys     *sshkey.Keeper
 	etcd     *etcdkeys.Client
+	sight    sight
 }
 
-func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, served func() input.Capabilities) parts {
+func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, s sight, served func() input.Capabilities) parts {
 	settings := c.Settings(environment)
 	store := recent.NewStore(clock.RealClock{})
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
+	applier.Tally = s.metrics.Wrote
 	return parts{
-		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier,
+		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier, sight: s,
 		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{
 			Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Apply: applier,
@@ -189,7 +196,7 @@ func (p parts) clusterReader() client.Reader {
 // environment is what the process was given besides its flags.
 func environment(name string) string { return os.Getenv(name) }
 
-func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) error {
+func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, s sight) error {
 	registry, err := registrySecrets(mgr, c)
 	if err != nil {
 		return err
@@ -207,7 +214,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config) 
 	if c.RestrictedNamespace == "" {
 		watch.Definitions = mgr.GetCache()
 	}
-	p := newParts(mgr, registry, c, watch.Served)
+	p := newParts(mgr, registry, c, s, watch.Served)
 	if err := p.hosts().Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -240,16 +247,18 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 	for _, r := range k.also {
 		b = b.WatchesRawSource(source.Kind(r.from(p), r.object, handler.EnqueueRequestsFromMapFunc(r.to(p)), r.when))
 	}
-	return b.Build(k.reconciler(tools, p))
+	return b.Build(p.sight.metrics.Measured(k.name, p.sight.traces, k.reconciler(tools, p)))
 }
 
 func (p parts) tools(observer *observe.Observer) controllers.Tools {
+	status := statusio.NewWriter(p.mgr.GetClient(), p.mgr.GetEventRecorder("dynamo-operator"), p.store, clock.RealClock{})
+	status.Tally, status.TimeToReady = p.sight.metrics.Wrote, p.sight.metrics.BecameReady
 	return controllers.Tools{
 		Cache:    p.mgr.GetCache(),
 		Scheme:   p.mgr.GetScheme(),
 		Observe:  observer,
 		Apply:    p.apply,
-		Status:   statusio.NewWriter(p.mgr.GetClient(), p.mgr.GetEventRecorder("dynamo-operator"), p.store, clock.RealClock{}),
+		Status:   status,
 		Keys:     p.keys,
 		Pods:     observe.Pods{Cache: p.mgr.GetCache()},
 		Settings: p.settings,

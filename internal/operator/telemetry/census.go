@@ -1,0 +1,107 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// censusTimeout bounds one count. It reads memory, so that only a cache that is not filled yet takes long.
+const censusTimeout = 5 * time.Second
+
+// Counted is a kind whose objects are counted.
+type Counted struct {
+	Kind string
+	List func() client.ObjectList
+	// Status is the word under which an object is counted.
+	Status func(client.Object) string
+	// Paused tells whether an object is held still.
+	Paused func(client.Object) bool
+}
+
+// Census counts objects whenever somebody asks, so that a state or a namespace that is empty now is not remembered.
+type Census struct {
+	// Cache is where objects are counted, while Leading is closed.
+	Cache   client.Reader
+	Leading <-chan struct{}
+	Kinds   []Counted
+	// Excluded tells which namespaces belong to another operator.
+	Excluded func(namespace string) bool
+	// Expiry returns when the certificate and its authority end, zero where there is none.
+	Expiry func() (leaf, authority time.Time)
+	// Leases returns the namespaces that have an operator of their own, with what that means to this one.
+	Leases func() map[string]string
+}
+
+// Describe names what is counted.
+func (c *Census) Describe(into chan<- *prometheus.Desc) {
+	for _, d := range []definition{resourcesTotal, pausedTotal, certificateExpiry, namespaceLease} {
+		into <- d.desc()
+	}
+}
+
+// Collect counts.
+func (c *Census) Collect(into chan<- prometheus.Metric) {
+	put := func(d definition, value float64, labels ...string) {
+		into <- prometheus.MustNewConstMetric(d.desc(), prometheus.GaugeValue, value, labels...)
+	}
+	leaf, authority := c.Expiry()
+	for name, at := range map[string]time.Time{"leaf": leaf, "authority": authority} {
+		if !at.IsZero() {
+			put(certificateExpiry, float64(at.Unix()), name)
+		}
+	}
+	for namespace, state := range c.Leases() {
+		put(namespaceLease, 1, namespace, state)
+	}
+	select {
+	case <-c.Leading:
+	default:
+		return // every object would be counted once per replica
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), censusTimeout)
+	defer cancel()
+	for _, kind := range c.Kinds {
+		statuses, paused, err := c.count(ctx, kind)
+		if err != nil {
+			into <- prometheus.NewInvalidMetric(resourcesTotal.desc(), err)
+			continue
+		}
+		for at, n := range statuses {
+			put(resourcesTotal, n, kind.Kind, at.namespace, at.status)
+		}
+		for namespace, n := range paused {
+			put(pausedTotal, n, kind.Kind, namespace)
+		}
+	}
+}
+
+// place is where an object is counted.
+type place struct{ namespace, status string }
+
+func (c *Census) count(ctx context.Context, kind Counted) (map[place]float64, map[string]float64, error) {
+	list := kind.List()
+	if err := c.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, err
+	}
+	statuses, paused := map[place]float64{}, map[string]float64{}
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		obj, ok := item.(client.Object)
+		if !ok || c.Excluded(obj.GetNamespace()) {
+			return nil
+		}
+		statuses[place{obj.GetNamespace(), kind.Status(obj)}]++
+		if kind.Paused(obj) {
+			paused[obj.GetNamespace()]++
+		}
+		return nil
+	})
+	return statuses, paused, err
+}

@@ -1,0 +1,112 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dynamo-operator/dynamo-operator/config/rbac"
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+)
+
+// auditDirectory is the variable that names the directory for what operators asked of their API servers. tools/rbaccheck
+// compares it with the role they are shipped with.
+const auditDirectory = "DYNAMO_AUDIT_DIR"
+
+// Asked is a kind of request of an operator, as tools/rbaccheck reads it.
+type Asked struct {
+	Verb        string `json:"verb"`
+	Group       string `json:"group"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource,omitempty"`
+	// Name is kept where the role restricts names.
+	Name string `json:"name,omitempty"`
+	// Namespaced tells that the request was for one namespace, Selected that it named a label, a field or an object.
+	Namespaced bool `json:"namespaced"`
+	Selected   bool `json:"selected"`
+	Denied     bool `json:"denied,omitempty"`
+	// Example is one such request.
+	Example string `json:"example"`
+}
+
+// shipped are the users that have the shipped role and nothing else.
+var shipped sync.Map
+
+// writeAsked folds the audit log of this test package into a file, if somebody wants one.
+func writeAsked(p *controlPlane) error {
+	directory := os.Getenv(auditDirectory)
+	if directory == "" {
+		return nil
+	}
+	records, _, err := localcluster.ReadAudit(p.cluster.AuditLogPath(), 0)
+	if err != nil {
+		return err
+	}
+	role, err := rbac.ManagerRole()
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			named[resource] = named[resource] || len(rule.ResourceNames) > 0
+		}
+	}
+	text, err := json.MarshalIndent(fold(records, named), "", "  ")
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(directory, "asked-*.json")
+	if err != nil {
+		return fmt.Errorf("store what operators asked: %w", err)
+	}
+	_, err = file.Write(text)
+	return cmp.Or(err, file.Close())
+}
+
+// fold leaves one of each kind of request that an operator made.
+func fold(records []localcluster.AuditRecord, named map[string]bool) []Asked {
+	seen := map[Asked]string{}
+	for _, r := range records {
+		if _, ours := shipped.Load(r.User); !ours || r.Resource == "" {
+			continue
+		}
+		a := Asked{
+			Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespaced: r.Namespace != "",
+			Selected: r.Name != "" || strings.Contains(r.URI, "Selector="), Denied: r.Code == http.StatusForbidden,
+		}
+		if named[r.Resource] {
+			a.Name = r.Name
+		}
+		example := r.User + " " + r.URI
+		seen[a] = cmp.Or(seen[a], example)
+		if r.Verb == "patch" && r.Code == http.StatusCreated {
+			// An apply that makes an object needs both rights, and is recorded under one.
+			a.Verb = "create"
+			seen[a] = cmp.Or(seen[a], example)
+		}
+	}
+	all := make([]Asked, 0, len(seen))
+	for a, example := range seen {
+		a.Example = example
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(x, y Asked) int {
+		return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y))
+	})
+	return all
+}
+
+// wantsAudit tells whether somebody wants to know what operators ask.
+func wantsAudit() bool {
+	return os.Getenv(auditDirectory) != "" && filepath.IsAbs(os.Getenv(auditDirectory))
+}
