@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 TOOL := go tool -modfile=tools/go.mod
 MODULES := . tools
-GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/role.yaml
+GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/role.yaml docs/admission.md docs/configuration.md docs/metrics.md
 EXAMPLE ?= examples/quickstart/graph.yaml
 # Which tests to run and how, for example: make test PACKAGES=./internal/... TESTFLAGS='-run Status'
 PACKAGES ?= ./...
@@ -94,7 +94,13 @@ verify: prerequisites generate ## Check that generated files and module files ar
 	@for module in $(MODULES); do \
 		(cd $$module && go mod tidy -diff) || { echo "verify: $$module/go.mod is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
+	@sh tools/vulnerabilities.sh
+	@$(MAKE) sbom
 	@echo 'verify: everything is up to date' >&2
+
+.PHONY: sbom
+sbom: build ## Write what the operator is made of to bin/operator.sbom.json
+	@go run -C tools ./sbom -binary $(CURDIR)/bin/operator >bin/operator.sbom.json
 
 .PHONY: clean
 clean: ## Remove bin/

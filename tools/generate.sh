@@ -26,3 +26,6 @@ go run -C tools ./crdpatch -in "$raw" -out "$PWD/config/crd/bases"
 if grep -rqs --include='*.go' '+kubebuilder:rbac:' internal cmd; then
 	controller_gen rbac:roleName=dynamo-operator-manager paths='./internal/...;./cmd/...' output:rbac:dir=config/rbac
 fi
+
+# Pages that are made from code are written by the tests that compare them.
+go test ./internal/operator/config ./internal/operator/telemetry ./internal/admission -run 'Documented|TheDocumentation' -update >/dev/null

@@ -8,6 +8,8 @@ import (
 )
 
 // DynamoComponentDeploymentSpec is a component with the engine it runs.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.backendFramework) == has(oldSelf.backendFramework) && (!has(self.backendFramework) || self.backendFramework == oldSelf.backendFramework)",fieldPath=".backendFramework",message="backendFramework cannot be changed: create another component"
 type DynamoComponentDeploymentSpec struct {
 	// Engine of the component.
 	// +kubebuilder:validation:Enum=sglang;vllm;trtllm

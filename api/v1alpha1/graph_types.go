@@ -41,6 +41,8 @@ const (
 // PVC is a volume claim services of the graph mount by name.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.create) || self.create == false || (has(self.size) && has(self.storageClass) && has(self.volumeAccessMode))",message="size, storageClass and volumeAccessMode are needed when create is true"
+// +kubebuilder:validation:XValidation:rule="size(self.name) > 0",fieldPath=".name",message="name the claim"
+// +kubebuilder:validation:XValidation:rule="!has(self.create) || !self.create || !has(self.storageClass) || !has(self.volumeAccessMode) || (size(self.storageClass) > 0 && size(self.volumeAccessMode) > 0)",message="storageClass and volumeAccessMode must not be empty when create is true"
 type PVC struct {
 	// Create the claim. Otherwise it must exist already. A created claim is deleted with the graph.
 	// +optional
@@ -64,6 +66,8 @@ type PVC struct {
 }
 
 // RestartStrategy says how services restart.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.order) || size(self.order) == 0 || !has(self.type) || self.type != 'Parallel'",fieldPath=".order",message="a parallel restart has no order: remove it, or restart sequentially"
 type RestartStrategy struct {
 	// Sequential restarts one service after another, Parallel all at once.
 	// +kubebuilder:default=Sequential
@@ -71,6 +75,7 @@ type RestartStrategy struct {
 	Type RestartStrategyType `json:"type,omitempty"`
 
 	// Order of a sequential restart; it names every service once. Alphabetical when empty.
+	// +kubebuilder:validation:MaxItems=25
 	// +optional
 	Order []string `json:"order,omitempty"`
 }
@@ -88,6 +93,10 @@ type Restart struct {
 }
 
 // DynamoGraphDeploymentSpec describes an inference graph: its services and what they share.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.services) && size(self.services) > 0",fieldPath=".services",message="name at least one service"
+// +kubebuilder:validation:XValidation:rule="has(self.backendFramework) == has(oldSelf.backendFramework) && (!has(self.backendFramework) || self.backendFramework == oldSelf.backendFramework)",fieldPath=".backendFramework",message="backendFramework cannot be changed: create another graph"
+// +kubebuilder:validation:XValidation:rule="!has(self.restart) || !has(self.restart.strategy) || !has(self.restart.strategy.order) || size(self.restart.strategy.order) == 0 || (has(self.restart.strategy.type) && self.restart.strategy.type == 'Parallel') || (has(self.services) && size(self.restart.strategy.order) == size(self.services) && self.services.all(name, name in self.restart.strategy.order))",fieldPath=".restart.strategy.order",message="the order of a restart names every service once, and nothing else"
 type DynamoGraphDeploymentSpec struct {
 	// Volume claims the services mount.
 	// +kubebuilder:validation:MaxItems=100
@@ -96,7 +105,8 @@ type DynamoGraphDeploymentSpec struct {
 
 	// Services of the graph by name, for example a frontend and its workers.
 	// +kubebuilder:validation:MaxProperties=25
-	// +kubebuilder:validation:XValidation:rule="self.all(name, name in oldSelf) && oldSelf.all(name, name in self)",message="services cannot be added, removed or renamed on a graph that exists: create another graph, or set replicas to 0"
+	// +kubebuilder:validation:XValidation:rule="size(oldSelf) == 0 || (self.all(name, name in oldSelf) && oldSelf.all(name, name in self))",message="services cannot be added, removed or renamed on a graph that exists: create another graph, or set replicas to 0"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !(name in oldSelf) || has(self[name].multinode) == has(oldSelf[name].multinode))",message="a service cannot be moved between one node and several: create another graph"
 	// +optional
 	Services map[string]*DynamoComponentDeploymentSharedSpec `json:"services,omitempty"`
 

@@ -15,17 +15,24 @@ const (
 )
 
 // DynamoModelSpec says which model is served and, for a LoRA, where its weights are.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.modelType) || self.modelType != 'lora' || has(self.source)",fieldPath=".source",message="a lora needs a source"
+// +kubebuilder:validation:XValidation:rule="!has(self.modelType) || self.modelType != 'lora' || !has(self.source) || self.source.uri.startsWith('s3://') || self.source.uri.startsWith('hf://')",fieldPath=".source.uri",message="the source of a lora begins with s3:// or hf://"
 type DynamoModelSpec struct {
 	// Full identifier of the model, for example "Qwen/Qwen3-0.6B". For a LoRA it is also the name workers load it under.
+	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="name the model"
 	// +required
 	ModelName string `json:"modelName"`
 
 	// Base model whose serving pods are looked up. It must equal modelRef.name of the services that serve it.
+	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="name the base model"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="baseModelName cannot be changed: create another model"
 	// +required
 	BaseModelName string `json:"baseModelName"`
 
 	// Category of the model. A lora is loaded into the workers of its base model; base and adapter are only tracked.
 	// +kubebuilder:validation:Enum=base;lora;adapter
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="modelType cannot be changed: create another model"
 	// +kubebuilder:default=base
 	// +optional
 	ModelType string `json:"modelType,omitempty"`

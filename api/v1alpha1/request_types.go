@@ -37,6 +37,8 @@ type ConfigMapKeySelector struct {
 }
 
 // ProfilingConfigSpec configures the profiling Job.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.config)",fieldPath=".config",message="say what to profile for: give at least the service level targets"
 type ProfilingConfigSpec struct {
 	// Configuration handed to the profiler, for example service level targets, hardware and search limits.
 	// +kubebuilder:validation:Type=object
@@ -49,6 +51,7 @@ type ProfilingConfigSpec struct {
 	ConfigMapRef *ConfigMapKeySelector `json:"configMapRef,omitempty"`
 
 	// Image of the profiler.
+	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="name the image of the profiler"
 	// +required
 	ProfilerImage string `json:"profilerImage"`
 

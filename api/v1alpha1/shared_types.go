@@ -150,6 +150,8 @@ type Autoscaling struct {
 }
 
 // VolumeMount mounts a volume claim into the main container.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.useAsCompilationCache) && self.useAsCompilationCache) || (has(self.mountPoint) && size(self.mountPoint) > 0)",fieldPath=".mountPoint",message="say where to mount the claim, or set useAsCompilationCache"
 type VolumeMount struct {
 	// Name of the claim.
 	// +required
@@ -173,6 +175,8 @@ type IngressTLSSpec struct {
 }
 
 // IngressSpec publishes a component outside the cluster.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.enabled) || !self.enabled || (has(self.host) && size(self.host) > 0)",fieldPath=".host",message="an enabled ingress needs a host"
 type IngressSpec struct {
 	// Publish the component.
 	// +optional
@@ -227,6 +231,8 @@ type ModelReference struct {
 }
 
 // SharedMemorySpec sizes the memory file system at /dev/shm.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.disabled) && self.disabled) || has(self.size)",fieldPath=".size",message="give a size, or set disabled"
 type SharedMemorySpec struct {
 	// Leave /dev/shm as the container runtime makes it.
 	// +optional
@@ -312,6 +318,12 @@ type ServiceCheckpointConfig struct {
 
 // DynamoComponentDeploymentSharedSpec is one component: a value of spec.services of a graph, or the spec of a
 // DynamoComponentDeployment.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.componentType) || self.componentType != 'epp' || !has(self.multinode)",fieldPath=".multinode",message="an endpoint picker runs on one node: remove multinode"
+// +kubebuilder:validation:XValidation:rule="!has(self.componentType) || self.componentType != 'epp' || !has(self.replicas) || self.replicas == 1",fieldPath=".replicas",message="an endpoint picker has exactly one replica: set replicas to 1, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.componentType) || self.componentType != 'epp' || (has(self.eppConfig) && (has(self.eppConfig.configMapRef) || has(self.eppConfig.config)))",fieldPath=".eppConfig",message="an endpoint picker needs a configuration: give config or configMapRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.componentType) || self.componentType != 'epp' || !has(self.eppConfig) || !has(self.eppConfig.configMapRef) || !has(self.eppConfig.config)",fieldPath=".eppConfig",message="give either config or configMapRef, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.componentType) || self.componentType != 'epp' || !has(self.eppConfig) || !has(self.eppConfig.configMapRef) || (has(self.eppConfig.configMapRef.name) && size(self.eppConfig.configMapRef.name) > 0)",fieldPath=".eppConfig",message="name the ConfigMap that holds the configuration of the endpoint picker"
 type DynamoComponentDeploymentSharedSpec struct {
 	// Annotations of the generated objects. Some keys under nvidia.com/ switch operator behaviour.
 	// +optional

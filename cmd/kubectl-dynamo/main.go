@@ -76,7 +76,7 @@ func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(renderCommand(streams))
+	root.AddCommand(lintCommand(streams), renderCommand(streams))
 	return root
 }
 

@@ -57,8 +57,8 @@ func TestCommandLinesEndAsTheyShould(t *testing.T) {
 		"nothing on standard input": {"render -f -", exitProblem, "error: nothing to render in -\n"},
 		"another namespace":         {"render -f testdata/graph.yaml -f testdata/component.yaml -n team-a", exitFine, ""},
 		"every problem of a graph": {"render -f testdata/broken.yaml", exitProblem,
-			"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Worker].replicas: Invalid value: -1: must not be negative\n" +
-				"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Frontend].extraPodSpec.mainContainer.image: Required value: name the image that runs this component\n"},
+			"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Frontend].extraPodSpec.mainContainer.image: Required value: name the image that runs this component\n" +
+				"testdata/broken.yaml: DynamoGraphDeployment broken: spec.services[Worker].replicas: Invalid value: -1: must not be negative\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,20 +90,26 @@ func TestOutputs(t *testing.T) {
 			if code != exitFine {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
-			path := filepath.Join("testdata", name)
-			if *update {
-				if err := os.WriteFile(path, []byte(stdout), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), stdout); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden(t, name, stdout)
 		})
+	}
+}
+
+// golden compares an output with the file that holds it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
 

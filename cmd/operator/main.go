@@ -24,22 +24,22 @@ func main() {
 		return
 	}
 	if err != nil {
+		// A logger is set once. What is wrong with the configuration is said before the configuration could say how.
+		ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
 		ctrl.Log.Error(err, "Operator ended")
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, args []string) error {
-	// What is wrong with the configuration is said before the configuration could say how.
-	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
 	settings, err := config.Load(flag.CommandLine, args, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&settings.Zap)))
 	if err := settings.Validate(); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&settings.Zap)))
 	api, err := ctrl.GetConfig()
 	if err != nil {
 		return err

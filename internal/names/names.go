@@ -82,6 +82,19 @@ const (
 	// AnnotationSurroundings records on a workload what was found around it when its pods were rendered.
 	AnnotationSurroundings = "nvidia.com/surroundings"
 
+	// AnnotationOriginVersion is stamped on a new graph: the operator that saw it first. A later release can keep the old
+	// rendering for old graphs by it.
+	AnnotationOriginVersion = "nvidia.com/dynamo-operator-origin-version"
+
+	// AnnotationRotateAuthority on the Secret of the webhooks' authority, with the value "now", has a new one made.
+	AnnotationRotateAuthority = "nvidia.com/rotate-ca"
+
+	// AnnotationScope is on the Lease of a restricted operator: what the holder says about itself.
+	AnnotationScope = "nvidia.com/namespace-scope"
+
+	// AnnotationReleasedTo is on the same Lease: the holder to whom the cluster-wide operator has let the namespace go.
+	AnnotationReleasedTo = "nvidia.com/released-to"
+
 	// AnnotationGang is where Volcano reads to which PodGroup a pod belongs.
 	AnnotationGang = "scheduling.k8s.io/group-name"
 
@@ -89,6 +102,14 @@ const (
 	// roll pods for a change that means nothing to them.
 	SwitchPrefix = "nvidia.com/"
 )
+
+// ScopeLease is the Lease by which a restricted operator claims its namespace.
+const ScopeLease = "dynamo-operator-namespace-scope"
+
+// ScopeHolder is the identity of one instance of a restricted operator. What follows the version tells instances apart.
+func ScopeHolder(version, host, unique string) string {
+	return "namespace-restricted-operator-" + version + "_" + host + "_" + unique
+}
 
 // Finalizer holds a component until its keys are gone from etcd. Nothing else has it: an object that leaves nothing behind
 // goes without the operator.

@@ -9,53 +9,36 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/offline/schema"
 )
 
-// Document is one object of a file.
+// Document is one object of a file, with the defaults of its definition.
 type Document struct {
 	// Source is the file it stands in.
 	Source string
 	Object client.Object
+
+	passage passage
+	// faults are what its definition finds wrong with it.
+	faults schema.Faults
 }
 
 // kindOf is the kind of a document's object.
 func kindOf(object client.Object) string { return object.GetObjectKind().GroupVersionKind().Kind }
 
 // problems turns what is wrong with the document into problems.
-func (d Document) problems(errs field.ErrorList) []Problem {
-	problems := make([]Problem, 0, len(errs))
-	for _, err := range errs {
-		problems = append(problems, Problem{Source: d.Source, Object: kindOf(d.Object) + " " + d.Object.GetName(), Err: err})
-	}
-	return problems
-}
-
-// Problem is one thing that the user has to change.
-type Problem struct {
-	// Source is the file, Object the kind and name of the object in it. Object is empty where there is none to name.
-	Source, Object string
-	// Err names the field.
-	Err error
-}
-
-// Error is one line: where, which object, which field, what is wrong.
-func (p Problem) Error() string {
-	parts := []string{p.Source}
-	if p.Object != "" {
-		parts = append(parts, p.Object)
-	}
-	return strings.Join(append(parts, strings.Join(strings.Fields(p.Err.Error()), " ")), ": ")
+func (d Document) problems(rule string, errs field.ErrorList) []Problem {
+	return d.passage.problems(kindOf(d.Object)+" "+d.Object.GetName(), rule, errs)
 }
 
 // File is what documents are read from.
@@ -71,101 +54,80 @@ type File struct {
 func Read(f File) ([]Document, []Problem) {
 	var documents []Document
 	var problems []Problem
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.Content)))
+	at := passage{source: f.Name, item: alone}
+	text := bytes.ReplaceAll(f.Content, []byte("\r\n"), []byte("\n")) // which the reader does, and then nobody finds its place again
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
 		content, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			return documents, problems
 		}
+		at = at.next(text, content)
 		if err != nil {
-			return documents, append(problems, Problem{Source: f.Name, Err: err})
+			return documents, append(problems, at.problem(err))
 		}
 		members, err := parse(content)
 		if err != nil {
-			problems = append(problems, Problem{Source: f.Name, Err: err})
+			problems = append(problems, at.problem(err))
 			continue
 		}
 		if members == nil {
 			continue
 		}
-		more, errs := f.document(members)
+		more, errs := f.document(members, at)
 		documents, problems = append(documents, more...), append(problems, errs...)
 	}
 }
 
 // document reads one document, or each item of one that is a list.
-func (f File) document(members map[string]any) ([]Document, []Problem) {
+func (f File) document(members map[string]any, at passage) ([]Document, []Problem) {
 	kind, _ := members["kind"].(string)
-	if items, ok := members["items"].([]any); ok && strings.HasSuffix(kind, "List") {
-		return f.items(items)
+	if items, ok := members["items"].([]any); ok && strings.HasSuffix(kind, "List") && at.item == alone {
+		return f.items(items, at)
 	}
 	if foreign(members) {
 		return nil, nil // what else people keep in a file with their graph: Secrets, claims, Ingresses
 	}
 	metadata, _ := members["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	object, errs := typed(kind, members)
-	if len(errs) == 0 && name == "" {
-		errs = field.ErrorList{field.Required(field.NewPath("metadata", "name"), "the names of everything that is made begin with it")}
+	title := strings.TrimSpace(kind + " " + name)
+	r := typed(kind, members)
+	problems := at.problems(title, ruleFields, r.misfits)
+	if r.object == nil {
+		return nil, append(problems, at.problems(title, ruleSchema, r.faults.All())...)
 	}
-	if len(errs) > 0 {
-		return nil, f.problems(strings.TrimSpace(kind+" "+name), errs)
+	if name == "" {
+		errs := field.ErrorList{field.Required(field.NewPath("metadata", "name"), "the names of everything that is made begin with it")}
+		return nil, append(problems, at.problems(title, ruleNames, errs)...)
 	}
-	d := Document{Source: f.Name, Object: object}
-	return []Document{d}, d.problems(append(f.place(object), named(object)...))
+	d := Document{Source: f.Name, Object: r.object, passage: at, faults: r.faults}
+	return []Document{d}, append(problems, d.problems(ruleNames, append(f.place(r.object), named(r.object)...))...)
 }
 
 // foreign recognises an object of somebody else's API. One without a kind or version is nobody's and a mistake.
 func foreign(members map[string]any) bool {
 	kind, _ := members["kind"].(string)
 	version, _ := members["apiVersion"].(string)
-	gv, err := schema.ParseGroupVersion(version)
+	gv, err := runtimeschema.ParseGroupVersion(version)
 	return err == nil && kind != "" && version != "" && gv.Group != v1alpha1.GroupVersion.Group
 }
 
-func (f File) items(items []any) ([]Document, []Problem) {
+func (f File) items(items []any, at passage) ([]Document, []Problem) {
 	var documents []Document
 	var problems []Problem
 	for i, item := range items {
 		members, ok := item.(map[string]any)
 		if !ok {
-			at := field.NewPath("items").Index(i)
-			problems = append(problems, f.problems("", field.ErrorList{field.TypeInvalid(at, item, "must be an object")})...)
+			path := field.NewPath("items").Index(i)
+			problems = append(problems, at.problems("", ruleFields, field.ErrorList{field.TypeInvalid(path, item, "must be an object")})...)
 			continue
 		}
-		more, errs := f.document(members)
+		of := at
+		of.item = i
+		more, errs := f.document(members, of)
 		documents, problems = append(documents, more...), append(problems, errs...)
 	}
 	return documents, problems
-}
-
-func (f File) problems(object string, errs field.ErrorList) []Problem {
-	problems := make([]Problem, 0, len(errs))
-	for _, err := range errs {
-		problems = append(problems, Problem{Source: f.Name, Object: object, Err: err})
-	}
-	return problems
-}
-
-// typed decodes a document as the kind that it says it is.
-func typed(kind string, members map[string]any) (client.Object, field.ErrorList) {
-	kinds := []string{v1alpha1.KindDynamoGraphDeployment, v1alpha1.KindDynamoComponentDeployment, v1alpha1.KindDynamoModel}
-	if !slices.Contains(kinds, kind) {
-		return nil, field.ErrorList{field.NotSupported(field.NewPath("kind"), kind, kinds)}
-	}
-	if version, _ := members["apiVersion"].(string); version != v1alpha1.GroupVersion.String() {
-		return nil, field.ErrorList{field.NotSupported(field.NewPath("apiVersion"), version, []string{v1alpha1.GroupVersion.String()})}
-	}
-	switch kind {
-	case v1alpha1.KindDynamoGraphDeployment:
-		graph, errs := decode[v1alpha1.DynamoGraphDeployment](members)
-		return graph, errs
-	case v1alpha1.KindDynamoComponentDeployment:
-		component, errs := decode[v1alpha1.DynamoComponentDeployment](members)
-		return component, errs
-	}
-	model, errs := decode[v1alpha1.DynamoModel](members)
-	return model, errs
 }
 
 // place gives an object its namespace.

@@ -10,6 +10,7 @@ package offline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,6 +31,8 @@ type Operator struct {
 	Settings input.Settings
 	// Namespace is the only one in which it works, empty for all.
 	Namespace string
+	// InferencePools says whether the cluster serves them. Nothing is refused for the sake of what is not known.
+	InferencePools admission.Presence
 	// Orchestrator is what runs the pods of every graph; empty leaves it to the operator's own rule.
 	Orchestrator Orchestrator
 }
@@ -43,6 +46,11 @@ const (
 	LWS        Orchestrator = "lws"
 	Grove      Orchestrator = "grove"
 )
+
+// circumstances are what the operator's rules depend on.
+func (o Operator) circumstances() admission.Circumstances {
+	return admission.Circumstances{Restricted: o.Namespace != "", InferencePools: o.InferencePools}
+}
 
 // Place is where a graph would stand: with nothing in the cluster yet but the APIs the operator was told of.
 func (o Operator) Place(g *v1alpha1.DynamoGraphDeployment) input.Graph {
@@ -84,6 +92,25 @@ func (o Operator) serves() input.Capabilities {
 // of its components in their order; for each component its objects. If anything is wrong with any document it returns
 // every problem and no object, so that nobody takes a part for the whole.
 func Objects(documents []Document, o Operator) ([]*unstructured.Unstructured, []Problem) {
+	w := o.all(documents)
+	for _, d := range documents {
+		if kind := kindOf(d.Object); !slices.Contains(rendered(), kind) {
+			w.complain(d, ruleRendering, field.ErrorList{field.NotSupported(field.NewPath("kind"), kind, rendered())})
+		}
+	}
+	if len(w.problems) > 0 {
+		return nil, w.problems
+	}
+	return w.objects, nil
+}
+
+// rendered are the kinds of which the objects are known that are made for them. For a model none are.
+func rendered() []string {
+	return []string{v1alpha1.KindDynamoGraphDeployment, v1alpha1.KindDynamoComponentDeployment, v1alpha1.KindDynamoModel}
+}
+
+// all judges and renders all documents.
+func (o Operator) all(documents []Document) *work {
 	w := &work{operator: o, encode: newEncoder(), taken: map[identity]entry{}, clashes: map[clash]bool{}}
 	for _, d := range documents {
 		w.give(d)
@@ -91,10 +118,7 @@ func Objects(documents []Document, o Operator) ([]*unstructured.Unstructured, []
 	for _, d := range documents {
 		w.document(d)
 	}
-	if len(w.problems) > 0 {
-		return nil, w.problems
-	}
-	return w.objects, nil
+	return w
 }
 
 // identity is what no two objects of a cluster share.
@@ -130,7 +154,7 @@ type work struct {
 func (w *work) give(d Document) {
 	id := identity{d.Object.GetObjectKind().GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(d.Object)}
 	if other, ok := w.taken[id]; ok {
-		w.complain(d, field.ErrorList{field.Duplicate(field.NewPath("metadata", "name"),
+		w.complain(d, ruleNames, field.ErrorList{field.Duplicate(field.NewPath("metadata", "name"),
 			fmt.Sprintf("%s, also in %s", id.Name, other.document.Source))})
 		w.clashes[clash{other.document.Object, d.Object}] = true
 		return
@@ -138,65 +162,69 @@ func (w *work) give(d Document) {
 	w.taken[id] = entry{document: d}
 }
 
-func (w *work) complain(d Document, errs field.ErrorList) {
-	w.problems = append(w.problems, d.problems(errs)...)
+func (w *work) complain(d Document, rule string, errs field.ErrorList) {
+	w.problems = append(w.problems, d.problems(rule, errs)...)
 }
 
-// document renders one document.
+// document judges and renders one document. Somebody who mends a file wants to hear of everything at once, but not twice: in
+// the words of a rule before those of the definition, and of both before those of whoever cannot render it.
 func (w *work) document(d Document) {
 	if only := w.operator.Namespace; only != "" && d.Object.GetNamespace() != only {
-		w.complain(d, field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), d.Object.GetNamespace(),
+		w.complain(d, ruleNames, field.ErrorList{field.Invalid(field.NewPath("metadata", "namespace"), d.Object.GetNamespace(),
 			"the operator works in namespace "+only+" only")})
 		return
 	}
-	switch object := d.Object.(type) {
-	case *v1alpha1.DynamoGraphDeployment:
-		w.graph(d, object)
-	case *v1alpha1.DynamoComponentDeployment:
-		w.component(d, object)
+	var problems []Problem
+	var said field.ErrorList
+	add := func(rule string, errs field.ErrorList) {
+		problems, said = append(problems, d.problems(rule, errs)...), append(said, errs...)
 	}
-}
-
-func (w *work) graph(d Document, g *v1alpha1.DynamoGraphDeployment) {
-	in := w.operator.Place(g)
-	stages, errs := render.Graph(g, in)
-	if errs = united(admission.Graph(g), errs); len(errs) > 0 {
-		// Somebody who mends a file wants to hear of everything at once.
-		w.complain(d, errs)
+	for _, f := range admission.Examine(d.Object, w.operator.circumstances()) {
+		if f.Level == admission.Refusal {
+			add(f.Rule, field.ErrorList{f.Err})
+		}
+	}
+	add(ruleSchema, united(said, d.faults.Types)[len(said):])
+	add(ruleSchema, around(said, d.faults.Rules))
+	stages, errs := w.stages(d.Object)
+	add(ruleRendering, united(said, errs)[len(said):])
+	if len(problems) > 0 {
+		byField(problems)
+		w.problems = append(w.problems, problems...)
 		return
 	}
-	w.add(d, g, stages)
+	w.add(d, d.Object, stages)
+	w.components(d, stages)
+}
+
+// stages renders an object. Of most kinds nothing is rendered.
+func (w *work) stages(object client.Object) (render.Stages, field.ErrorList) {
+	switch o := object.(type) {
+	case *v1alpha1.DynamoGraphDeployment:
+		return render.Graph(o, w.operator.Place(o))
+	case *v1alpha1.DynamoComponentDeployment:
+		return render.Component(w.operator.Component(o))
+	}
+	return nil, nil
+}
+
+// components renders the components of a graph.
+func (w *work) components(d Document, stages render.Stages) {
 	for _, stage := range stages {
 		for _, object := range stage {
-			if component, ok := object.Object.(*v1alpha1.DynamoComponentDeployment); ok {
-				component.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoComponentDeployment))
-				w.component(d, component)
+			component, ok := object.Object.(*v1alpha1.DynamoComponentDeployment)
+			if !ok {
+				continue
 			}
+			component.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoComponentDeployment))
+			inner, errs := w.stages(component)
+			if errs = united(admission.Component(component), errs); len(errs) > 0 {
+				w.complain(d, ruleRendering, errs)
+				continue
+			}
+			w.add(d, component, inner)
 		}
 	}
-}
-
-// united adds problems with fields of which nothing has been said yet.
-func united(errs, more field.ErrorList) field.ErrorList {
-	said := map[string]bool{}
-	for _, err := range errs {
-		said[err.Field] = true
-	}
-	for _, err := range more {
-		if !said[err.Field] {
-			errs = append(errs, err)
-		}
-	}
-	return errs
-}
-
-func (w *work) component(d Document, c *v1alpha1.DynamoComponentDeployment) {
-	stages, errs := render.Component(w.operator.Component(c))
-	if errs = united(admission.Component(c), errs); len(errs) > 0 {
-		w.complain(d, errs)
-		return
-	}
-	w.add(d, c, stages)
 }
 
 // add takes the stages of an owner. An object that several owners share is there once, with all of them.
@@ -205,7 +233,7 @@ func (w *work) add(d Document, owner client.Object, stages render.Stages) {
 		for _, rendered := range stage {
 			object, err := w.encode.applied(rendered, owner)
 			if err != nil {
-				w.problems = append(w.problems, Problem{Source: d.Source, Object: rendered.GetName(), Err: err})
+				w.complain(d, ruleRendering, field.ErrorList{field.InternalError(nil, err)})
 				continue
 			}
 			w.take(d, object, rendered.Belonging.IsShared())
@@ -234,6 +262,6 @@ func (w *work) refuse(d, holder Document, id identity) {
 		return
 	}
 	w.clashes[c] = true
-	w.complain(d, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), d.Object.GetName(),
+	w.complain(d, ruleNames, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), d.Object.GetName(),
 		fmt.Sprintf("%s would be made twice, also for %s %s in %s", id, kindOf(holder.Object), holder.Object.GetName(), holder.Source))})
 }

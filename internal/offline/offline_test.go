@@ -4,6 +4,7 @@
 package offline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		"kind: DynamoGraphDeployment":                        `f: DynamoGraphDeployment: apiVersion: Unsupported value: "": supported values: "nvidia.com/v1alpha1"`,
-		"apiVersion: nvidia.com/v1alpha1":                    `f: kind: Unsupported value: "": supported values: "DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoModel"`,
+		"apiVersion: nvidia.com/v1alpha1":                    `f: kind: Unsupported value: "": supported values: "DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoModel", "DynamoGraphDeploymentRequest", "DynamoGraphDeploymentScalingAdapter", "DynamoCheckpoint"`,
 		"a: [":                                               `f: yaml: line 1: did not find expected node content`,
 		"apiVersion: v1\nkind: List\nitems: [text]":          `f: items[0]: Invalid value: "text": must be an object`,
 		graph + "---oops\n":                                  `f: invalid Yaml document separator: oops`,
@@ -96,6 +97,67 @@ func TestOneProblemAnywhereLeavesNoObjects(t *testing.T) {
 	objects, problems := Objects(documents, DefaultOperator())
 	if len(objects) > 0 || len(problems) != 1 {
 		t.Errorf("got %d objects, problems %v", len(objects), problems)
+	}
+}
+
+func TestFindingsKnowTheirDocumentAndLine(t *testing.T) {
+	t.Parallel()
+	model := "\napiVersion: nvidia.com/v1alpha1\nkind: DynamoModel\nmetadata:\n  name: m\nspec:\n  modelName: \"\"\n  baseModelName: b\n"
+	for name, tc := range map[string]struct {
+		content string
+		want    []string
+	}{
+		"one":                {model, []string{"1:7 model-name spec.modelName"}},
+		"behind a separator": {"---" + model, []string{"1:7 model-name spec.modelName"}},
+		"behind a comment":   {"# one\n# two\n---" + model, []string{"2:9 model-name spec.modelName"}},
+		"twice the same": {model + "---" + model, []string{
+			"1:7 model-name spec.modelName", "2:13 names metadata.name", "2:15 model-name spec.modelName",
+		}},
+		"in a list": {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: nvidia.com/v1alpha1\n  kind: DynamoModel\n  metadata: {name: m}\n  spec:\n    baseModelName: b\n    modelName: \"\"\n",
+			[]string{"1:9 model-name spec.modelName"}},
+		"a member that is not there": {strings.ReplaceAll(model, "  modelName: \"\"\n", ""), []string{"1:6 model-name spec.modelName"}},
+		"JSON":                       {"{\"apiVersion\": \"nvidia.com/v1alpha1\", \"kind\": \"DynamoModel\",\n\"metadata\": {\"name\": \"m\"},\n\"spec\": {\"modelName\": \"\", \"baseModelName\": \"b\"}}", []string{"1:3 model-name spec.modelName"}},
+		"carriage returns":           {strings.ReplaceAll(model+"---"+strings.ReplaceAll(model, "name: m", "name: o"), "\n", "\r\n"), []string{"1:7 model-name spec.modelName", "2:15 model-name spec.modelName"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, p := range Lint([]File{{Name: "f", Content: []byte(tc.content)}}, DefaultOperator()).Findings {
+				got = append(got, fmt.Sprintf("%d:%d %s %s", p.Document, p.Line, p.Rule, p.Field()))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRequestsAdaptersAndCheckpointsAreJudgedAndNotRendered(t *testing.T) {
+	t.Parallel()
+	documents, problems := Read(File{Name: "f", Content: []byte(
+		"apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeploymentScalingAdapter\nmetadata: {name: a}\nspec: {replicas: 1, dgdRef: {name: g, serviceName: s}}\n")})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	const want = `f: DynamoGraphDeploymentScalingAdapter a: kind: Unsupported value: "DynamoGraphDeploymentScalingAdapter": supported values: "DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoModel"`
+	if _, problems := Objects(documents, DefaultOperator()); len(problems) != 1 || problems[0].Error() != want {
+		t.Errorf("got %v, want %s", problems, want)
+	}
+}
+
+func TestPathsAreTakenApart(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string][]string{
+		"":                                nil,
+		"spec":                            {"spec"},
+		"spec.services[a.b].envs[0].name": {"spec", "services", "a.b", "envs", "0", "name"},
+		"metadata.annotations[nvidia.com/enable-grove]": {"metadata", "annotations", "nvidia.com/enable-grove"},
+		"a[":  {"a", ""},
+		"..a": {"", "a"},
+	} {
+		if diff := cmp.Diff(want, steps(path)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", path, diff)
+		}
 	}
 }
 

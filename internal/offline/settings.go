@@ -25,13 +25,13 @@ func DefaultOperator() Operator {
 func Configured(source string, content []byte) (Operator, []Problem) {
 	c, errs, err := config.Decode(content)
 	if err != nil {
-		return Operator{}, []Problem{{Source: source, Err: err}}
+		return Operator{}, []Problem{passage{source: source}.problem(err)}
 	}
 	if len(errs) == 0 {
 		errs = config.Judge(c)
 	}
 	if len(errs) > 0 {
-		return Operator{}, File{Name: source}.problems("", errs)
+		return Operator{}, passage{source: source, content: content, item: alone}.problems("", ruleFields, errs)
 	}
 	return configured(*c), nil
 }

@@ -33,15 +33,16 @@ func componentAccepted() map[string]accepted {
 			spec: `{envFromSecret: keys, envs: [{name: A, value: b}, {name: A, value: c}, {name: C, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}`,
 		},
 		"cache switch of a mount defaults to off": {
-			spec: `{volumeMounts: [{name: a}, {name: b, mountPoint: /b, useAsCompilationCache: true}]}`,
-			want: `{volumeMounts: [{name: a, useAsCompilationCache: false}, {name: b, mountPoint: /b, useAsCompilationCache: true}]}`,
+			spec: `{volumeMounts: [{name: a, mountPoint: /a}, {name: b, useAsCompilationCache: true}]}`,
+			want: `{volumeMounts: [{name: a, mountPoint: /a, useAsCompilationCache: false}, {name: b, useAsCompilationCache: true}]}`,
 		},
 		"ingress": {
 			spec: `{ingress: {enabled: true, host: h, useVirtualService: true, virtualServiceGateway: g, hostPrefix: p, hostSuffix: s, ingressControllerClassName: c, annotations: {a: b}, labels: {c: d}, tls: {secretName: t}}}`,
 		},
-		"ingress without a host": {spec: `{ingress: {enabled: true, tls: {}}}`},
-		"model reference":        {spec: `{modelRef: {name: m, revision: r}}`},
-		"shared memory":          {spec: `{sharedMemory: {disabled: false, size: 16Gi}}`},
+		"ingress that is off": {spec: `{ingress: {enabled: false, tls: {}}}`},
+		"shared memory off":   {spec: `{sharedMemory: {disabled: true}}`},
+		"model reference":     {spec: `{modelRef: {name: m, revision: r}}`},
+		"shared memory":       {spec: `{sharedMemory: {disabled: false, size: 16Gi}}`},
 		"shared memory as a number, without unit and as zero": {
 			spec: `{sharedMemory: {size: 0}}`,
 		},
@@ -157,6 +158,25 @@ func componentRefused() map[string]refused {
 	}
 }
 
+// ruleRefused are component specs that a rule refuses, with fields relative to the component.
+func ruleRefused() map[string]refused {
+	const picker = `componentType: epp, eppConfig: {configMapRef: {name: m, key: k}}`
+	return map[string]refused{
+		"ingress without a host":           {spec: `{ingress: {enabled: true}}`, field: "ingress.host", says: "an enabled ingress needs a host"},
+		"ingress with an empty host":       {spec: `{ingress: {enabled: true, host: ""}}`, field: "ingress.host", says: "an enabled ingress needs a host"},
+		"mount without a place":            {spec: `{volumeMounts: [{name: a}]}`, field: "volumeMounts[0].mountPoint", says: "say where to mount the claim"},
+		"mount with an empty place":        {spec: `{volumeMounts: [{name: a, mountPoint: ""}]}`, field: "volumeMounts[0].mountPoint", says: "say where to mount the claim"},
+		"shared memory without a size":     {spec: `{sharedMemory: {}}`, field: "sharedMemory.size", says: "give a size, or set disabled"},
+		"picker on several nodes":          {spec: `{` + picker + `, multinode: {}}`, field: "multinode", says: "an endpoint picker runs on one node"},
+		"picker of two replicas":           {spec: `{` + picker + `, replicas: 2}`, field: "replicas", says: "exactly one replica"},
+		"picker of no replicas":            {spec: `{` + picker + `, replicas: 0}`, field: "replicas", says: "exactly one replica"},
+		"picker without configuration":     {spec: `{componentType: epp}`, field: "eppConfig", says: "needs a configuration"},
+		"picker with an empty one":         {spec: `{componentType: epp, eppConfig: {}}`, field: "eppConfig", says: "needs a configuration"},
+		"picker with two":                  {spec: `{componentType: epp, eppConfig: {configMapRef: {name: m, key: k}, config: {plugins: [], schedulingProfiles: []}}}`, field: "eppConfig", says: "not both"},
+		"picker with a nameless ConfigMap": {spec: `{componentType: epp, eppConfig: {configMapRef: {key: k}}}`, field: "eppConfig", says: "name the ConfigMap"},
+	}
+}
+
 // checkpointRefused are checkpoint settings that are refused, with fields relative to the component.
 func checkpointRefused() map[string]refused {
 	const rule = "an enabled checkpoint needs checkpointRef, or identity with model and backendFramework"
@@ -195,11 +215,22 @@ func TestComponentSpecFollowsItsSchema(t *testing.T) {
 		"empty engine":      {spec: `{backendFramework: ""}`, field: "spec.backendFramework"},
 		"no shared wrapper": {spec: `{sharedSpec: {replicas: 1}}`, field: "spec.sharedSpec"},
 	}
-	for name, tc := range merged(componentRefused(), checkpointRefused()) {
+	for name, tc := range merged(componentRefused(), ruleRefused(), checkpointRefused()) {
 		tc.field = "spec." + tc.field
 		refusals[name] = tc
 	}
 	checkRefused(t, "DynamoComponentDeployment", refusals)
+}
+
+func TestTheEngineOfAComponentCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	const rule = "backendFramework cannot be changed"
+	checkChanges(t, "DynamoComponentDeployment", map[string]changed{
+		"another engine":         {`{backendFramework: vllm}`, `{backendFramework: sglang}`, rule},
+		"an engine comes":        {`{}`, `{backendFramework: sglang}`, rule},
+		"an engine goes":         {`{backendFramework: vllm}`, `{}`, rule},
+		"something else changes": {`{backendFramework: vllm}`, `{backendFramework: vllm, multinode: {}}`, ""},
+	})
 }
 
 func TestGraphServicesFollowTheComponentSchema(t *testing.T) {
@@ -216,7 +247,7 @@ func TestGraphServicesFollowTheComponentSchema(t *testing.T) {
 	refusals := map[string]refused{
 		"engine inside a service": {spec: `services: {Web: {backendFramework: vllm}}`, field: "spec.services.Web.backendFramework"},
 	}
-	for name, tc := range merged(componentRefused(), checkpointRefused()) {
+	for name, tc := range merged(componentRefused(), ruleRefused(), checkpointRefused()) {
 		tc.spec = "services: {Web: " + tc.spec + "}"
 		tc.field = "spec.services.Web." + tc.field
 		refusals[name] = tc

@@ -200,9 +200,9 @@ func TestShortNamesAndColumnsWorkForKubectl(t *testing.T) {
 	for kind, spec := range map[string]string{
 		"DynamoModel":                         `{modelName: m, baseModelName: b}`,
 		"DynamoComponentDeployment":           `{backendFramework: vllm}`,
-		"DynamoGraphDeployment":               `{backendFramework: vllm}`,
+		"DynamoGraphDeployment":               `{backendFramework: vllm, services: {a: {}}}`,
 		"DynamoCheckpoint":                    validCheckpoint,
-		"DynamoGraphDeploymentRequest":        `{model: m, backend: vllm, profilingConfig: {profilerImage: i}}`,
+		"DynamoGraphDeploymentRequest":        `{model: m, backend: vllm, profilingConfig: {profilerImage: i, config: {}}}`,
 		"DynamoGraphDeploymentScalingAdapter": `{replicas: 1, dgdRef: {name: g, serviceName: s}}`,
 		"DynamoWorkerMetadata":                `{data: {}}`,
 	} {

@@ -140,6 +140,29 @@ func expectRefusal(t testing.TB, err error, want refused) {
 	}
 }
 
+// changed is an update, and what the API server says against it. Without says it must be accepted. An empty was means an
+// object without a spec.
+type changed struct{ was, is, says string }
+
+// checkChanges makes every update on an object of its own.
+func checkChanges(t *testing.T, kind string, cases map[string]changed) {
+	t.Helper()
+	namespace := harness.Namespace(t)
+	t.Run("changed", func(t *testing.T) {
+		for name, tc := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				stored := mustCreate(t, namespace, kind, tc.was)
+				stored.Object["spec"] = parse(t, tc.is)
+				err := harness.Client(t).Update(t.Context(), stored, client.FieldValidation(metav1.FieldValidationStrict))
+				if (err == nil) != (tc.says == "") || (err != nil && !strings.Contains(err.Error(), tc.says)) {
+					t.Errorf("got %v, want %q", err, tc.says)
+				}
+			})
+		}
+	})
+}
+
 // mapKey matches the way rules write the key of a map in a path; the schema writes it after a dot.
 var mapKey = regexp.MustCompile(`\[([^\]0-9][^\]]*)\]`)
 

@@ -25,7 +25,7 @@ func validSpecs() map[string]string {
 		"DynamoComponentDeployment":           `{backendFramework: vllm}`,
 		"DynamoGraphDeployment":               `{backendFramework: vllm, services: {a: {replicas: 1}}}`,
 		"DynamoCheckpoint":                    validCheckpoint,
-		"DynamoGraphDeploymentRequest":        `{model: m, backend: vllm, profilingConfig: {profilerImage: i}}`,
+		"DynamoGraphDeploymentRequest":        `{model: m, backend: vllm, profilingConfig: {profilerImage: i, config: {}}}`,
 		"DynamoGraphDeploymentScalingAdapter": `{replicas: 1, dgdRef: {name: g, serviceName: s}}`,
 		"DynamoWorkerMetadata":                `{data: {}}`,
 	}

@@ -12,21 +12,20 @@ func TestRequestSpecFollowsItsSchema(t *testing.T) {
 	const defaults = `useMocker: false, enableGpuDiscovery: false, autoApply: false`
 	cases := map[string]accepted{
 		"switches default to off": {
-			spec: `{model: m, backend: vllm, profilingConfig: {profilerImage: i}}`,
-			want: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i}}`,
+			spec: `{model: m, backend: vllm, profilingConfig: {profilerImage: i, config: {}}}`,
+			want: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i, config: {}}}`,
 		},
 		"everything given": {
 			spec: `{model: m, backend: vllm, useMocker: true, enableGpuDiscovery: true, autoApply: true, profilingConfig: {profilerImage: i, outputPVC: o, configMapRef: {name: nm, key: k}, resources: {limits: {cpu: 1, memory: 1Gi}, claims: [{name: c}]}, tolerations: [{key: k, operator: Exists}], config: {sla: {ttft: 200.5, isl: 3000}, engine: {backend: sglang}, free: [{form: true}]}}, deploymentOverrides: {name: nm, namespace: s, labels: {a: b}, annotations: {c: d}, workersImage: w}}`,
 		},
 		"key of the base manifest has a default": {
-			spec: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i, configMapRef: {name: nm}}}`,
-			want: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i, configMapRef: {name: nm, key: disagg.yaml}}}`,
+			spec: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i, config: {}, configMapRef: {name: nm}}}`,
+			want: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i, config: {}, configMapRef: {name: nm, key: disagg.yaml}}}`,
 		},
 		"empty configuration": {spec: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: i, config: {}}}`},
-		"empty image":         {spec: `{model: m, backend: vllm, ` + defaults + `, profilingConfig: {profilerImage: ""}}`},
 	}
 	for _, engine := range []string{"vllm", "sglang", "trtllm"} {
-		cases["engine "+engine] = accepted{spec: `{model: m, backend: ` + engine + `, ` + defaults + `, profilingConfig: {profilerImage: i}}`}
+		cases["engine "+engine] = accepted{spec: `{model: m, backend: ` + engine + `, ` + defaults + `, profilingConfig: {profilerImage: i, config: {}}}`}
 	}
 	checkAccepted(t, "DynamoGraphDeploymentRequest", cases)
 
@@ -38,6 +37,9 @@ func TestRequestSpecFollowsItsSchema(t *testing.T) {
 		"no engine":                      {spec: `{model: m, profilingConfig: {profilerImage: i}}`, field: "spec.backend"},
 		"no profiling":                   {spec: `{model: m, backend: vllm}`, field: "spec.profilingConfig"},
 		"no image":                       {spec: `{model: m, backend: vllm, profilingConfig: {config: {a: b}}}`, field: "spec.profilingConfig.profilerImage"},
+		"empty image":                    {spec: `{model: m, backend: vllm, profilingConfig: {profilerImage: "", config: {}}}`, field: "spec.profilingConfig.profilerImage", says: "name the image of the profiler"},
+		"no configuration":               {spec: `{model: m, backend: vllm, profilingConfig: {profilerImage: i}}`, field: "spec.profilingConfig.config", says: "say what to profile for"},
+		"null configuration":             {spec: profiling(`config: null`), field: "spec.profilingConfig.config", says: "say what to profile for"},
 		"unknown engine":                 {spec: `{model: m, backend: auto, profilingConfig: {profilerImage: i}}`, field: "spec.backend", says: `supported values: "vllm", "sglang", "trtllm"`},
 		"configuration as text":          {spec: profiling(`config: text`), field: "spec.profilingConfig.config"},
 		"configuration as a list":        {spec: profiling(`config: [1]`), field: "spec.profilingConfig.config"},
@@ -58,7 +60,7 @@ func TestRequestSpecFollowsItsSchema(t *testing.T) {
 
 func TestRequestStatusFollowsItsSchema(t *testing.T) {
 	t.Parallel()
-	const spec = `{model: m, backend: vllm, profilingConfig: {profilerImage: i}}`
+	const spec = `{model: m, backend: vllm, profilingConfig: {profilerImage: i, config: {}}}`
 	const generated = `{apiVersion: nvidia.com/v1alpha1, kind: DynamoGraphDeployment, metadata: {name: g, labels: {a: b}}, spec: {services: {a: {later: [1]}}}}`
 	checkStatusAccepted(t, "DynamoGraphDeploymentRequest", spec, map[string]accepted{
 		"nothing":             {spec: `{}`},

@@ -200,7 +200,7 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 		return nil, err
 	}
 	if options.looseTopology {
-		loosen(crds)
+		DropRules(crds...)
 	}
 	for module, pattern := range options.moduleCRDs {
 		more, err := localcluster.ModuleCRDs(ctx, module, pattern)
@@ -235,8 +235,8 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
 }
 
-// loosen drops the rules of definitions. Types and limits stay.
-func loosen(definitions []*apiextensionsv1.CustomResourceDefinition) {
+// DropRules takes the rules out of definitions. Types and limits stay.
+func DropRules(definitions ...*apiextensionsv1.CustomResourceDefinition) {
 	for _, d := range definitions {
 		for _, version := range d.Spec.Versions {
 			dropRules(version.Schema.OpenAPIV3Schema)

@@ -105,6 +105,8 @@ func operatorConfig(t testing.TB, namespace string, flags []string) *config.Conf
 		t.Fatalf("parse operator flags: %v", err)
 	}
 	c.SharedProcess = true
+	// No operator of all namespaces is near, and a claim takes its time. test/e2e/tenancy is about those.
+	c.NamespaceScope.Disabled = true
 	if err := c.Validate(); err != nil {
 		t.Fatalf("operator flags: %v", err)
 	}

@@ -216,7 +216,8 @@ type LeaderElectionConfiguration struct {
 	Namespace string `json:"namespace,omitempty"`
 
 	// LeaseDuration is how long others wait for a leader that says nothing, 15s by default. RenewDeadline is how long a
-	// leader tries to renew before it gives up, 10s by default; RetryPeriod is how often it is tried, 2s by default.
+	// leader tries to renew before it gives up, 10s by default; RetryPeriod is how often it is tried, 1s by default: a successor
+	// of a leader that ended well waits for up to twice that.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitzero"`
 	RenewDeadline metav1.Duration `json:"renewDeadline,omitzero"`
 	RetryPeriod   metav1.Duration `json:"retryPeriod,omitzero"`
@@ -224,6 +225,10 @@ type LeaderElectionConfiguration struct {
 
 // NamespaceScopeConfiguration is how an operator of one namespace keeps those of all namespaces out of it.
 type NamespaceScopeConfiguration struct {
+	// Disabled says that there is no operator of all namespaces, so that nothing has to be claimed. Two operators would
+	// both work in the namespace if there is one all the same.
+	Disabled bool `json:"disabled,omitempty"`
+
 	// LeaseDuration is how long the claim lasts, 30s by default. Flag --namespace-scope-lease-duration.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitzero"`
 

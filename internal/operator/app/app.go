@@ -6,18 +6,21 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"time"
+	"net/http"
+	"sync/atomic"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -48,7 +51,7 @@ func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 	if len(c.Reserved) > 0 {
 		log.Info("Accepted flags whose features are not part of this release yet", "flags", c.Reserved)
 	}
-	mgr, err := New(ctx, c, api)
+	operator, err := New(ctx, c, api)
 	if err != nil {
 		return err
 	}
@@ -57,13 +60,21 @@ func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 		return err
 	}
 	log.Info("Operator is starting", "version", c.OperatorVersion, "configuration", effective)
-	return mgr.Start(ctx)
+	return operator.Start(ctx)
+}
+
+// Operator is a manager and what runs beside it.
+type Operator struct {
+	manager.Manager
+
+	// admission are the webhooks, nil for none.
+	admission *admissionParts
 }
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;update
 
 // New builds the operator.
-func New(ctx context.Context, c *config.Config, api *rest.Config) (manager.Manager, error) {
+func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
@@ -78,23 +89,94 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (manager.Manag
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, c, seen); err != nil {
+	land, err := newTerritory(mgr, c)
+	if err != nil {
+		return nil, fmt.Errorf("find out where to work: %w", err)
+	}
+	p, err := addControllers(ctx, mgr, c, around{sight: seen, land: land})
+	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(mgr.Add(seen.traces), seen.registry.Register(&telemetry.Census{
-		Cache: mgr.GetCache(), Leading: mgr.Elected(), Kinds: counted(controllers.IsPaused),
-		Excluded: func(string) bool { return false },
-		Expiry:   func() (leaf, authority time.Time) { return },
-		Leases:   func() map[string]string { return nil },
-	})); err != nil {
-		return nil, fmt.Errorf("make the operator visible: %w", err)
-	}
-	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
-		if err := add(name, healthz.Ping); err != nil {
-			return nil, fmt.Errorf("add %s: %w", name, err)
+	o := &Operator{Manager: mgr}
+	if c.Webhooks.Enabled {
+		if o.admission, err = newAdmission(ctx, mgr, c, p); err != nil {
+			return nil, err
 		}
 	}
-	return mgr, nil
+	return o, o.show(p)
+}
+
+// show makes the operator visible: its metrics, its traces and its health.
+func (o *Operator) show(p parts) error {
+	filled := &caches{informers: o.GetCache()}
+	errs := []error{
+		o.Add(p.sight.traces), o.Add(filled),
+		p.sight.registry.Register(&telemetry.Census{
+			Cache: o.GetCache(), Leading: o.Elected(), Kinds: counted(controllers.IsPaused),
+			Excluded: p.land.isForeign, Expiry: o.admission.expiry, Leases: p.land.leases,
+		}),
+		o.AddHealthzCheck("ping", healthz.Ping),
+		o.AddReadyzCheck("caches", filled.Ready),
+	}
+	if o.admission != nil {
+		errs = append(errs, o.AddReadyzCheck("webhooks", o.admission.Ready))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("make the operator visible: %w", err)
+	}
+	return nil
+}
+
+// Start runs the operator until the context ends, or one of its parts does.
+func (o *Operator) Start(ctx context.Context) error {
+	together, ctx := errgroup.WithContext(ctx)
+	run := func(name string, start func(context.Context) error) {
+		together.Go(func() error {
+			if err := start(ctx); err != nil {
+				return fmt.Errorf("run the %s: %w", name, err)
+			}
+			if ctx.Err() == nil {
+				return fmt.Errorf("the %s ended by itself", name)
+			}
+			return nil
+		})
+	}
+	run("manager", o.Manager.Start)
+	if o.admission != nil {
+		run("certificates", o.admission.source.Start)
+		run("webhooks", o.admission.server.Start)
+	}
+	return together.Wait()
+}
+
+// caches tells when the caches have been filled that every pass reads.
+type caches struct {
+	informers cache.Informers
+	filled    atomic.Bool
+}
+
+// Start waits for the caches. Those of optional APIs are not among them: they come and go.
+func (c *caches) Start(ctx context.Context) error {
+	for _, k := range kinds() {
+		for _, object := range append([]client.Object{k.primary}, k.owned...) {
+			if _, err := c.informers.GetInformer(ctx, object); err != nil {
+				return fmt.Errorf("fill the cache of %s: %w", k.name, err)
+			}
+		}
+	}
+	c.filled.Store(true)
+	return nil
+}
+
+// NeedLeaderElection is false: a standby fills its caches, too.
+func (c *caches) NeedLeaderElection() bool { return false }
+
+// Ready tells that they are not filled yet.
+func (c *caches) Ready(*http.Request) error {
+	if c.filled.Load() {
+		return nil
+	}
+	return errors.New("caches are being filled")
 }
 
 func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
@@ -106,7 +188,7 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 		HealthProbeBindAddress:        c.HealthProbeBindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
 		LeaderElectionID:              c.LeaderElection.ID,
-		LeaderElectionNamespace:       cmp.Or(c.LeaderElection.Namespace, c.OwnNamespace(environment)),
+		LeaderElectionNamespace:       c.ElectionNamespace(environment),
 		LeaseDuration:                 &c.LeaderElection.LeaseDuration.Duration,
 		RenewDeadline:                 &c.LeaderElection.RenewDeadline.Duration,
 		RetryPeriod:                   &c.LeaderElection.RetryPeriod.Duration,

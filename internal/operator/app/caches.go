@@ -8,6 +8,7 @@ import (
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -27,6 +28,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/apis"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/scope"
 )
 
 // cacheOptions keep memory proportional to what the operator made: children are selected by our label, pods by one of
@@ -46,6 +48,7 @@ func cacheOptions(c *config.Config) cache.Options {
 			&appsv1.ControllerRevision{}:    {Label: having(lwsv1.SetNameLabelKey), Transform: observe.FoldRevision},
 			&grovev1alpha1.PodClique{}:      {Transform: observe.FoldClique},
 			&corev1.Secret{}:                secrets(c, ours.Label),
+			&coordinationv1.Lease{}:         scope.Selected(),
 		},
 	}
 	if c.RestrictedNamespace != "" {

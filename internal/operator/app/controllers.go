@@ -154,15 +154,22 @@ type parts struct {
 	keys     *sshkey.Keeper
 	etcd     *etcdkeys.Client
 	sight    sight
+	land     territory
 }
 
-func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, s sight, served func() input.Capabilities) parts {
+// around is what is there before the first controller.
+type around struct {
+	sight sight
+	land  territory
+}
+
+func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, a around, served func() input.Capabilities) parts {
 	settings := c.Settings(environment)
 	store := recent.NewStore(clock.RealClock{})
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
-	applier.Tally = s.metrics.Wrote
+	applier.Tally = a.sight.metrics.Wrote
 	return parts{
-		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier, sight: s,
+		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier, sight: a.sight, land: a.land,
 		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{
 			Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Apply: applier,
@@ -196,37 +203,37 @@ func (p parts) clusterReader() client.Reader {
 // environment is what the process was given besides its flags.
 func environment(name string) string { return os.Getenv(name) }
 
-func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, s sight) error {
+func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, a around) (parts, error) {
 	registry, err := registrySecrets(mgr, c)
 	if err != nil {
-		return err
+		return parts{}, err
 	}
 	if err := errors.Join(observe.IndexPods(ctx, mgr.GetFieldIndexer()), observe.IndexRevisions(ctx, mgr.GetFieldIndexer()),
 		observe.IndexAdapters(ctx, mgr.GetFieldIndexer())); err != nil {
-		return err
+		return parts{}, err
 	}
 	lookup, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("set up discovery: %w", err)
+		return parts{}, fmt.Errorf("set up discovery: %w", err)
 	}
 	dynamic := &dynamic{mgr: mgr, indexed: map[schema.GroupVersionKind]bool{}}
 	watch := &apis.Watch{Discovery: lookup, Listener: dynamic, Log: mgr.GetLogger().WithName("apis")}
 	if c.RestrictedNamespace == "" {
 		watch.Definitions = mgr.GetCache()
 	}
-	p := newParts(mgr, registry, c, s, watch.Served)
+	p := newParts(mgr, registry, c, a, watch.Served)
 	if err := p.hosts().Index(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
+		return parts{}, err
 	}
 	for _, k := range kinds() {
 		if err := dynamic.add(ctx, p, k); err != nil {
-			return fmt.Errorf("add controller %s: %w", k.name, err)
+			return parts{}, fmt.Errorf("add controller %s: %w", k.name, err)
 		}
 	}
 	if err := watch.Look(ctx); err != nil {
-		return fmt.Errorf("look for optional APIs: %w", err)
+		return parts{}, fmt.Errorf("look for optional APIs: %w", err)
 	}
-	return mgr.Add(watch)
+	return p, mgr.Add(watch)
 }
 
 // Leader election still records its events in the old group:
@@ -247,7 +254,10 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 	for _, r := range k.also {
 		b = b.WatchesRawSource(source.Kind(r.from(p), r.object, handler.EnqueueRequestsFromMapFunc(r.to(p)), r.when))
 	}
-	return b.Build(p.sight.metrics.Measured(k.name, p.sight.traces, k.reconciler(tools, p)))
+	for _, s := range p.land.sources(p.mgr.GetCache(), k) {
+		b = b.WatchesRawSource(s)
+	}
+	return b.Build(p.land.guard(p.sight.metrics.Measured(k.name, p.sight.traces, k.reconciler(tools, p))))
 }
 
 func (p parts) tools(observer *observe.Observer) controllers.Tools {

@@ -126,7 +126,7 @@ func Defaults() v1alpha1.OperatorConfiguration {
 			},
 		},
 		LeaderElection: v1alpha1.LeaderElectionConfiguration{
-			LeaseDuration: after(15 * time.Second), RenewDeadline: after(10 * time.Second), RetryPeriod: after(2 * time.Second),
+			LeaseDuration: after(15 * time.Second), RenewDeadline: after(10 * time.Second), RetryPeriod: after(time.Second),
 		},
 		NamespaceScope: v1alpha1.NamespaceScopeConfiguration{LeaseDuration: after(30 * time.Second), RenewInterval: after(10 * time.Second)},
 		Tracing:        v1alpha1.TracingConfiguration{SamplingRatePerMillion: 1_000_000},
@@ -181,6 +181,11 @@ func (c *Config) OwnNamespace(environment func(string) string) string {
 		return "" // not in a pod
 	}
 	return string(own)
+}
+
+// ElectionNamespace is where the leader election Lease is.
+func (c *Config) ElectionNamespace(environment func(string) string) string {
+	return cmp.Or(c.LeaderElection.Namespace, c.OwnNamespace(environment))
 }
 
 // Settings are what the configuration says about rendering, together with what the environment adds.

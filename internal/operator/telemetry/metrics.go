@@ -63,20 +63,18 @@ func (m *Metrics) BecameReady(kind string, took time.Duration) {
 // Admission is one object that was judged.
 type Admission struct {
 	Kind, Operation string
-	// Denied is why it was refused, empty if it was not.
-	Denied string
-	Took   time.Duration
+	// Result is allowed or denied, and Reason why it was denied.
+	Result, Reason string
+	Took           time.Duration
 }
 
 // Admitted counts an object that was judged on admission.
 func (m *Metrics) Admitted(a Admission) {
 	m.webhookDuration.WithLabelValues(a.Kind, a.Operation).Observe(a.Took.Seconds())
-	if a.Denied == "" {
-		m.webhookRequests.WithLabelValues(a.Kind, a.Operation, "allowed").Inc()
-		return
+	m.webhookRequests.WithLabelValues(a.Kind, a.Operation, a.Result).Inc()
+	if a.Reason != "" {
+		m.webhookDenials.WithLabelValues(a.Kind, a.Operation, a.Reason).Inc()
 	}
-	m.webhookRequests.WithLabelValues(a.Kind, a.Operation, "denied").Inc()
-	m.webhookDenials.WithLabelValues(a.Kind, a.Operation, a.Denied).Inc()
 }
 
 // Measured returns a reconciler whose passes are counted and traced.

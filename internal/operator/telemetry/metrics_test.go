@@ -81,8 +81,8 @@ func TestAdmissionIsCountedByItsVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Took: time.Millisecond})
-	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Denied: "validation", Took: time.Millisecond})
+	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "allowed", Took: time.Millisecond})
+	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "denied", Reason: "validation", Took: time.Millisecond})
 	for got, want := range map[float64]string{
 		testutil.ToFloat64(m.webhookRequests.WithLabelValues("DynamoModel", "CREATE", "allowed")): "allowed",
 		testutil.ToFloat64(m.webhookRequests.WithLabelValues("DynamoModel", "CREATE", "denied")):  "denied",

@@ -1,0 +1,207 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook serves the rules of internal/admission to the API server. It judges nothing itself, with one exception:
+// whether a requester may do what the operator would do on its behalf is a question to the API server.
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/admission"
+)
+
+// Bounds of the server. What calls it is the API server, which is near, quick and sends one object.
+const (
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 15 * time.Second
+	longestHeader   = 64 << 10
+	shutdownTimeout = 10 * time.Second
+
+	// idleTimeout is longer than that of API servers, 90 seconds, so that it is they who close a connection that is not
+	// used: only who sends on it knows that nothing is on its way.
+	idleTimeout = 3 * time.Minute
+
+	// largestBody holds an old and a new object of the three MiB that an API server accepts each, and what is around them.
+	largestBody = 7 << 20
+)
+
+// Defaults of Options.
+const (
+	DefaultAddress     = ":9443"
+	DefaultDrain       = 5 * time.Second
+	DefaultTimeout     = 4 * time.Second
+	DefaultConcurrency = 32
+)
+
+// Certificates are what the server shows, and how it can verify that itself.
+type Certificates interface {
+	GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+	Identity() (roots *x509.CertPool, serverName string)
+}
+
+// Options are what a Server is told.
+type Options struct {
+	// Address is where to listen. A Listener takes its place.
+	Address  string
+	Listener net.Listener
+	// Certificates are where certificates come from.
+	Certificates Certificates
+	// MinTLS is the lowest version of TLS that is spoken, 0 for 1.2.
+	MinTLS uint16
+	// HTTP2 offers HTTP/2.
+	HTTP2 bool
+
+	// Version is stamped on new graphs, unless it is empty.
+	Version string
+	// Restricted is true for an operator of one namespace.
+	Restricted bool
+	// ReplicaWriters are the users who may change replicas that an adapter owns.
+	ReplicaWriters []string
+	// InferencePools tells whether the cluster has them.
+	InferencePools func() admission.Presence
+	// Excluded tells whether another operator looks after a namespace, whose rules count there.
+	Excluded func(namespace string) bool
+	// MayCreate tells whether a user may create graphs in a namespace. Without it nobody may, in any but the request's own.
+	MayCreate func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
+	// Observe hears of every judgement: whether it was allowed or denied, and the reason of a denial.
+	Observe func(kind, operation, result, reason string, took time.Duration)
+
+	// Drain is how long the server goes on serving after it was told to end.
+	Drain time.Duration
+	// Timeout bounds one request. It should be shorter than the time that API servers wait.
+	Timeout time.Duration
+	// Concurrency is how many requests are worked on at once.
+	Concurrency int
+
+	Clock clock.PassiveClock
+	Log   logr.Logger
+}
+
+// The ages of a server.
+const (
+	starting int32 = iota
+	serving
+	draining
+)
+
+// Server serves the webhooks.
+type Server struct {
+	options Options
+	slots   chan struct{}
+	age     atomic.Int32
+	idle    idleConnections
+	// problem is why the server could not call itself.
+	problem atomic.Pointer[string]
+}
+
+// New returns a server that has not started yet.
+func New(o Options) (*Server, error) {
+	if o.Certificates == nil {
+		return nil, errors.New("a webhook server needs certificates")
+	}
+	o.Address = cmp.Or(o.Address, DefaultAddress)
+	o.MinTLS = cmp.Or(o.MinTLS, tls.VersionTLS12)
+	o.Drain = cmp.Or(o.Drain, DefaultDrain)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.InferencePools == nil {
+		o.InferencePools = func() admission.Presence { return admission.PresenceUnknown }
+	}
+	if o.Excluded == nil {
+		o.Excluded = func(string) bool { return false }
+	}
+	if o.MayCreate == nil {
+		o.MayCreate = func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil }
+	}
+	if o.Observe == nil {
+		o.Observe = func(_, _, _, _ string, _ time.Duration) {}
+	}
+	return &Server{options: o, slots: make(chan struct{}, o.Concurrency), idle: idleConnections{all: map[net.Conn]bool{}}}, nil
+}
+
+// NeedLeaderElection is false: every replica answers.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends, and then for as long as it takes clients to turn to somebody else.
+func (s *Server) Start(ctx context.Context) error {
+	listener := s.options.Listener
+	if listener == nil {
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Address); err != nil {
+			return fmt.Errorf("listen for admission requests: %w", err)
+		}
+	}
+	server := s.server()
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	s.options.Log.Info("Serving webhooks", "address", listener.Addr().String())
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		s.callItself(looking, listener.Addr())
+	}()
+	defer func() {
+		stop()
+		<-looked
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve webhooks: %w", err)
+	case <-ctx.Done():
+	}
+	return s.drain(server, ended)
+}
+
+// Ready is for the readiness probe. It says nothing about certificates that the server itself cannot see.
+func (s *Server) Ready(*http.Request) error {
+	switch s.age.Load() {
+	case draining:
+		return errors.New("the webhook server is being stopped")
+	case serving:
+		return nil
+	}
+	if problem := s.problem.Load(); problem != nil {
+		return fmt.Errorf("the webhook server cannot be reached by itself: %s", *problem)
+	}
+	return errors.New("the webhook server has not started yet")
+}
+
+// server is the HTTP server around the handler. Its requests outlive the context of the process, which ends before they do.
+func (s *Server) server() *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(s.options.HTTP2)
+	return &http.Server{
+		Handler:           s.Handler(),
+		Protocols:         protocols,
+		TLSConfig:         &tls.Config{MinVersion: s.options.MinTLS, GetCertificate: s.options.Certificates.GetCertificate},
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    longestHeader,
+		ConnState:         s.idle.changed,
+		// Handshakes that others break off are their business.
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Log.V(1)), slog.LevelInfo),
+	}
+}

@@ -1,0 +1,348 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+)
+
+// fixedCertificates show one certificate, or none while they are locked.
+type fixedCertificates struct {
+	certificate tls.Certificate
+	name        string
+
+	mu      sync.Mutex
+	missing bool
+}
+
+func newCertificates(t testing.TB) *fixedCertificates {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"hooks.system.svc"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixedCertificates{certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, name: template.DNSNames[0]}
+}
+
+func (c *fixedCertificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.missing {
+		return nil, errors.New("not yet")
+	}
+	return &c.certificate, nil
+}
+
+func (c *fixedCertificates) lose(missing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = missing
+}
+
+func (c *fixedCertificates) Identity() (*x509.CertPool, string) {
+	roots := x509.NewCertPool()
+	roots.AddCert(c.certificate.Leaf)
+	return roots, c.name
+}
+
+// running is a server that listens.
+type running struct {
+	*Server
+
+	address string
+	certs   *fixedCertificates
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// run starts a server and ends it with the test.
+func run(t *testing.T, change func(*Options)) *running {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{address: listener.Addr().String(), ended: make(chan error, 1)}
+	r.Server, _ = newServer(t, func(o *Options) {
+		o.Listener, o.Drain = listener, 200*time.Millisecond
+		if change != nil {
+			change(o)
+		}
+	})
+	r.certs, _ = r.options.Certificates.(*fixedCertificates)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() { r.ended <- r.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-r.ended; err != nil {
+			t.Errorf("the server ended with: %v", err)
+		}
+	})
+	return r
+}
+
+// within asks until an answer fits.
+func within(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !cond() {
+		select {
+		case <-deadline:
+			t.Fatalf("%s did not happen", what)
+		case <-ticker.C:
+		}
+	}
+}
+
+// client trusts the server and keeps its connections.
+func (r *running) client(t *testing.T, change func(*http.Transport)) *http.Client {
+	t.Helper()
+	roots, name := r.certs.Identity()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 32}
+	if change != nil {
+		change(transport)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// review posts one and returns the answer after its body was read, so that the connection can be used again.
+func (r *running) review(ctx context.Context, api *http.Client) (*http.Response, error) {
+	body, err := json.Marshal(reviewOf(v1alpha1.KindDynamoGraphDeployment, admissionv1.Create, nil, badGraph()))
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+r.address+graphPath, strings.NewReader(string(body)))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := api.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	return answer, errors.Join(err, answer.Body.Close())
+}
+
+func TestAServerIsReadyWhenItHasAnsweredItself(t *testing.T) {
+	t.Parallel()
+	unstarted, _ := newServer(t, nil)
+	if err := unstarted.Ready(nil); err == nil {
+		t.Error("ready before it was started")
+	}
+	r := run(t, func(o *Options) {
+		c := newCertificates(t)
+		c.missing = true
+		o.Certificates = c
+	})
+	within(t, "a look at itself", func() bool {
+		err := r.Ready(nil)
+		return err != nil && strings.Contains(err.Error(), "not yet")
+	})
+	r.certs.lose(false)
+	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+}
+
+func TestAServerThatNobodyWouldTrustIsNotReady(t *testing.T) {
+	t.Parallel()
+	r := run(t, func(o *Options) {
+		c := newCertificates(t)
+		c.name = "somebody.else.svc"
+		o.Certificates = c
+	})
+	within(t, "a look at itself", func() bool {
+		err := r.Ready(nil)
+		return err != nil && strings.Contains(err.Error(), "somebody.else.svc")
+	})
+}
+
+func TestAStopLosesNoRequest(t *testing.T) {
+	t.Parallel()
+	r := run(t, nil)
+	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+	api := r.client(t, nil)
+	ctx, enough := context.WithCancel(t.Context())
+	defer enough()
+	var clients sync.WaitGroup
+	closed := make(chan struct{}, 1)
+	var mu sync.Mutex
+	count := 0
+	for range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				// A client that is told to go looks for another server, as one behind a Service does.
+				answer, err := r.review(t.Context(), api)
+				if err != nil {
+					t.Errorf("a request was lost: %v", err)
+					return
+				}
+				mu.Lock()
+				count++
+				mu.Unlock()
+				if answer.Close {
+					select {
+					case closed <- struct{}{}:
+					default:
+					}
+					return
+				}
+			}
+		})
+	}
+	within(t, "some requests", func() bool { mu.Lock(); defer mu.Unlock(); return count > 20 })
+	r.stop()
+	<-closed // without this the server would end under its clients
+	if err := r.Ready(nil); err == nil {
+		t.Error("ready while it is being stopped")
+	}
+	clients.Wait()
+	err := <-r.ended
+	r.ended <- err
+	if _, err := r.review(t.Context(), api); err == nil {
+		t.Error("it answers after its end")
+	}
+}
+
+func TestASlowRequestIsFinishedBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}), make(chan struct{})
+	r := run(t, func(o *Options) {
+		o.Excluded = func(string) bool {
+			close(entered)
+			<-release
+			return true
+		}
+	})
+	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+	answered := make(chan error, 1)
+	go func() {
+		_, err := r.review(t.Context(), r.client(t, nil))
+		answered <- err
+	}()
+	<-entered
+	r.stop()
+	within(t, "draining", func() bool { return r.age.Load() == draining })
+	time.AfterFunc(2*r.options.Drain, func() { close(release) })
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHTTP2AndOldTLSAreSpokenOnlyWhereAllowed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*Options)
+		client func(*http.Transport)
+		want   string
+	}{
+		"HTTP/1.1 by default":  {nil, func(tr *http.Transport) { tr.ForceAttemptHTTP2 = true }, "HTTP/1.1"},
+		"HTTP/2 where allowed": {func(o *Options) { o.HTTP2 = true }, func(tr *http.Transport) { tr.ForceAttemptHTTP2 = true }, "HTTP/2.0"},
+		"TLS 1.2 by default":   {nil, func(tr *http.Transport) { tr.TLSClientConfig.MaxVersion = tls.VersionTLS12 }, "HTTP/1.1"},
+		"no TLS 1.1": {nil, func(tr *http.Transport) {
+			tr.TLSClientConfig.MinVersion, tr.TLSClientConfig.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+		}, ""},
+		"no TLS 1.2 where 1.3 is wanted": {
+			func(o *Options) { o.MinTLS = tls.VersionTLS13 }, func(tr *http.Transport) { tr.TLSClientConfig.MaxVersion = tls.VersionTLS12 }, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, c.change)
+			within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+			answer, err := r.review(t.Context(), r.client(t, c.client))
+			if c.want == "" {
+				if err == nil || !strings.Contains(err.Error(), "protocol version") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil || answer.Proto != c.want || answer.StatusCode != http.StatusOK {
+				t.Errorf("got %+v, %v", answer, err)
+			}
+		})
+	}
+}
+
+func TestOnlySoManyRequestsAreWorkedOnAtOnce(t *testing.T) {
+	t.Parallel()
+	entered, release := make(chan struct{}, 8), make(chan struct{})
+	r := run(t, func(o *Options) {
+		o.Concurrency, o.Timeout = 2, time.Second
+		o.Excluded = func(string) bool {
+			entered <- struct{}{}
+			<-release
+			return true
+		}
+	})
+	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+	api := r.client(t, nil)
+	var inside sync.WaitGroup
+	for range 2 {
+		inside.Go(func() {
+			if answer, err := r.review(t.Context(), api); err != nil || answer.StatusCode != http.StatusOK {
+				t.Errorf("got %+v, %v", answer, err)
+			}
+		})
+		<-entered
+	}
+	answer, err := r.review(t.Context(), api)
+	if err != nil || answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	close(release)
+	inside.Wait()
+	if answer, err := r.review(t.Context(), api); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("after the rush: %+v, %v", answer, err)
+	}
+}
+
+func TestAServerThatCannotListenSaysSo(t *testing.T) {
+	t.Parallel()
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	s, _ := newServer(t, func(o *Options) { o.Address = taken.Addr().String() })
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "listen for admission requests") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(Options{}); err == nil {
+		t.Error("a server without certificates was made")
+	}
+}

@@ -1,0 +1,252 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package production_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// startReplica starts one of several operators behind a balancer.
+func startReplica(t *testing.T, b *balancer, members string) *replica {
+	t.Helper()
+	webhook := harness.UnusedAddress(t)
+	file := configFile(t, fmt.Sprintf(`
+operatorVersion: 9.9.9
+leaderElection: {enabled: true, id: dynamo.nvidia.com, namespace: %s}
+webhooks:
+  enabled: true
+  bindAddress: 127.0.0.1
+  port: %d
+  clientURL: https://%s
+  drainPeriod: 2s
+  certificates: {leafValidity: 6s, settlePeriod: 2s}
+%s`, ownNamespace, port(t, webhook), b.address, members))
+	r := &replica{webhook: webhook}
+	r.Process = harness.StartProcess(t, harness.ProcessOptions{
+		User: user, Flags: []string{"--config=" + file}, Env: []string{"POD_NAMESPACE=" + ownNamespace},
+	})
+	b.add(r)
+	return r
+}
+
+// load creates graphs without storing them, and counts the answers.
+type load struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	sent   int
+	failed []string
+}
+
+// rate is how many graphs are created per second.
+const rate = 50
+
+func startLoad(t *testing.T, ns string) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{cancel: cancel}
+	api := harness.Client(t)
+	l.wg.Go(func() {
+		ticker := time.NewTicker(time.Second / rate)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			l.wg.Go(func() {
+				err := api.Create(context.Background(), frontend(ns, uniqueName()), client.DryRunAll)
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.sent++
+				if err != nil {
+					l.failed = append(l.failed, time.Now().Format("05.000")+" "+err.Error())
+				}
+			})
+		}
+	})
+	return l
+}
+
+// stop ends the load and fails the test if anything was lost.
+func (l *load) stop(t *testing.T, what string) {
+	t.Helper()
+	l.cancel()
+	l.wg.Wait()
+	t.Logf("%s: %d requests, %d lost", what, l.sent, len(l.failed))
+	if len(l.failed) > 0 {
+		t.Errorf("%s: %d of %d requests were lost, the first: %s", what, len(l.failed), l.sent, strings.Join(l.failed[:min(5, len(l.failed))], "\n"))
+	}
+}
+
+// TestAdmission is one story: the webhooks of an installation from its first minute to its upgrade.
+func TestAdmission(t *testing.T) {
+	makeOwnNamespace(t)
+	ns := harness.Namespace(t)
+	harness.InstallWebhooks(t)
+	b := startBalancer(t)
+	first := startReplica(t, b, "")
+	second := startReplica(t, b, "")
+	awaitBothReady(t, b)
+
+	t.Run("a graph that is wrong is refused with everything that is wrong", func(t *testing.T) {
+		g := frontend(ns, "wrong")
+		g.Spec.Services["Frontend"].Ingress = &v1alpha1.IngressSpec{Enabled: true}
+		g.Spec.Services["Frontend"].VolumeMounts = []v1alpha1.VolumeMount{{Name: "a"}}
+		err := harness.Client(t).Create(t.Context(), g)
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			t.Fatalf("creating it: %v", err)
+		}
+		for _, want := range []string{"ingress", "mountPoint"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q is not named in: %v", want, err)
+			}
+		}
+	})
+	t.Run("a new graph is stamped", func(t *testing.T) {
+		g := frontend(ns, "stamped")
+		if err := harness.Client(t).Create(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Annotations[names.AnnotationOriginVersion]; got != "9.9.9" {
+			t.Errorf("the graph says it comes from version %q", got)
+		}
+	})
+	t.Run("the Secret is deleted", func(t *testing.T) { secretDeleted(t, ns) })
+	t.Run("leaves are renewed", func(t *testing.T) { leavesRenewed(t, ns, first, second) })
+	t.Run("the authority is rotated", func(t *testing.T) { authorityRotated(t, ns, first, second) })
+	t.Run("a rolling restart", func(t *testing.T) { rollingRestart(t, b, ns, first, second) })
+}
+
+func awaitBothReady(t *testing.T, b *balancer) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, "both replicas ready", func() (bool, string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, r := range b.replicas {
+			if !r.ready {
+				return false, r.Name
+			}
+		}
+		return true, ""
+	})
+}
+
+func authority(t *testing.T) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ownNamespace, Name: names.WebhookAuthority}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func secretDeleted(t *testing.T, ns string) {
+	l := startLoad(t, ns)
+	before := authority(t)
+	if err := harness.Client(t).Delete(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, time.Minute, "the Secret made again", func() (bool, string) {
+		now := authority(t)
+		return now.UID != "" && now.UID != before.UID, "it is not there"
+	})
+	linger(t, l, 2*rate)
+	l.stop(t, "the Secret was deleted")
+}
+
+// linger waits for so many more answers.
+func linger(t *testing.T, l *load, more int) {
+	t.Helper()
+	l.mu.Lock()
+	until := l.sent + more
+	l.mu.Unlock()
+	harness.Eventually(t, time.Minute, "more answers", func() (bool, string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.sent >= until, fmt.Sprint(l.sent)
+	})
+}
+
+// leaf is the certificate that a replica shows.
+func leaf(t *testing.T, r *replica) *x509.Certificate {
+	t.Helper()
+	conn, err := tls.Dial("tcp", r.webhook, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the API server verifies it all the time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.ConnectionState().PeerCertificates[0]
+}
+
+// leavesRenewed has every replica renew its leaf twice.
+func leavesRenewed(t *testing.T, ns string, replicas ...*replica) {
+	l := startLoad(t, ns)
+	for _, r := range replicas {
+		for range 2 {
+			before := leaf(t, r)
+			harness.Eventually(t, time.Minute, "another leaf", func() (bool, string) {
+				return leaf(t, r).SerialNumber.Cmp(before.SerialNumber) != 0, "still the same"
+			})
+		}
+	}
+	l.stop(t, "leaves were renewed")
+}
+
+// authorityRotated has a new authority made, and waits until nothing of the old one is left.
+func authorityRotated(t *testing.T, ns string, replicas ...*replica) {
+	l := startLoad(t, ns)
+	secret := authority(t)
+	old := string(secret.Data["ca.crt"])
+	issuer := leaf(t, replicas[0]).AuthorityKeyId
+	patch := client.MergeFrom(secret.DeepCopy())
+	secret.Annotations = map[string]string{names.AnnotationRotateAuthority: "now"}
+	if err := harness.Client(t).Patch(t.Context(), secret, patch); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range replicas {
+		harness.Eventually(t, time.Minute, "a leaf of another authority", func() (bool, string) {
+			return !bytes.Equal(leaf(t, r).AuthorityKeyId, issuer), "still the same"
+		})
+	}
+	if !strings.Contains(string(authority(t).Data["ca.crt"]), old) {
+		t.Error("the old authority was dropped while leaves of it may be around")
+	}
+	harness.Eventually(t, time.Minute, "the old authority dropped", func() (bool, string) {
+		return !strings.Contains(string(authority(t).Data["ca.crt"]), old), "it is still published"
+	})
+	linger(t, l, rate)
+	l.stop(t, "the authority was rotated")
+}
+
+func rollingRestart(t *testing.T, b *balancer, ns string, old ...*replica) {
+	l := startLoad(t, ns)
+	for _, r := range old {
+		startReplica(t, b, "")
+		awaitBothReady(t, b)
+		b.remove(r)
+		r.Stop()
+	}
+	linger(t, l, 2*rate)
+	l.stop(t, "rolling restart")
+}

@@ -1,0 +1,160 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package production_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// election names the Lease of these stories.
+const election = "failover"
+
+// pair are two replicas, of which one leads. Their users differ, so that the audit log tells them apart.
+type pair struct{ leader, standby *harness.Process }
+
+func startPair(t *testing.T, ns string) pair {
+	t.Helper()
+	start := func(user string) *harness.Process {
+		return harness.StartProcess(t, harness.ProcessOptions{
+			User: user, Namespace: ns,
+			// The timings are the defaults, which is what users wait for.
+			Flags: []string{"--leader-elect", "--leader-election-id=" + election, "--leader-election-namespace=" + ns,
+				"--config=" + configFile(t, "namespaceScope: {disabled: true}\n")},
+		})
+	}
+	p := pair{leader: start("failover-a-" + ns)}
+	harness.Eventually(t, time.Minute, "a leader", func() (bool, string) { return holder(t, ns) != "", "nobody leads" })
+	p.standby = start("failover-b-" + ns)
+	return p
+}
+
+func holder(t *testing.T, ns string) string {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: election}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// roll changes the image of all graphs.
+func roll(t *testing.T, ns string, graphs int, image string) {
+	t.Helper()
+	for i := range graphs {
+		harness.Change(t, client.ObjectKey{Namespace: ns, Name: fmt.Sprintf("g%d", i)}, func(g *v1alpha1.DynamoGraphDeployment) {
+			g.Spec.Services["Frontend"].ExtraPodSpec.MainContainer.Image = image
+		})
+	}
+}
+
+// children counts what the graphs have, and how often their Deployments were changed.
+func children(t *testing.T, ns string) map[string]int64 {
+	t.Helper()
+	counts := map[string]int64{}
+	for kind, list := range map[string]client.ObjectList{
+		"deployments": &appsv1.DeploymentList{}, "services": &corev1.ServiceList{}, "components": &v1alpha1.DynamoComponentDeploymentList{},
+	} {
+		if err := harness.Client(t).List(t.Context(), list, client.InNamespace(ns)); err != nil {
+			t.Fatal(err)
+		}
+		switch all := list.(type) {
+		case *appsv1.DeploymentList:
+			counts[kind] = int64(len(all.Items))
+			for _, d := range all.Items {
+				counts["generations"] += d.Generation
+			}
+		case *corev1.ServiceList:
+			counts[kind] = int64(len(all.Items))
+		case *v1alpha1.DynamoComponentDeploymentList:
+			counts[kind] = int64(len(all.Items))
+		}
+	}
+	return counts
+}
+
+func TestAnotherReplicaGoesOnWhenTheLeaderIsKilledDuringARollout(t *testing.T) {
+	t.Parallel()
+	const graphs = 50
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	p := startPair(t, ns)
+	for i := range graphs {
+		if err := harness.Client(t).Create(t.Context(), frontend(ns, fmt.Sprintf("g%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range graphs {
+		harness.AwaitReady(t, ns, fmt.Sprintf("g%d", i))
+	}
+	before := children(t, ns)
+	requests := since(t)
+	roll(t, ns, graphs/2, "example.com/frontend:2")
+	p.leader.Kill()
+	killed := time.Now()
+	roll(t, ns, graphs, "example.com/frontend:2")
+	for i := range graphs {
+		harness.AwaitReady(t, ns, fmt.Sprintf("g%d", i))
+	}
+	converged := time.Since(killed)
+	var first time.Time
+	deletes := 0
+	for _, r := range requests() {
+		if r.User == p.standby.User && isWrite(r) && first.IsZero() {
+			first = r.Received
+		}
+		if r.Verb == "delete" && r.Namespace == ns {
+			deletes++
+		}
+	}
+	t.Logf("the standby wrote %s after the leader was killed, and %d graphs were done after %s", first.Sub(killed).Round(time.Millisecond), graphs,
+		converged.Round(time.Millisecond))
+	// The Lease lasts 15 s, and is looked at every 1 to 2.2 s.
+	if took := first.Sub(killed); took > 19*time.Second {
+		t.Errorf("the standby took %s to begin", took)
+	}
+	after := children(t, ns)
+	after["generations"] -= graphs // one change each
+	if deletes > 0 || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("something was lost or done twice: %d deletes, before %v, after %v", deletes, before, after)
+	}
+}
+
+func TestAnotherReplicaGoesOnAtOnceWhenTheLeaderIsToldToEnd(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	p := startPair(t, ns)
+	requests := since(t)
+	told := time.Now()
+	p.leader.Stop()
+	if err := harness.Client(t).Create(t.Context(), frontend(ns, "g0")); err != nil {
+		t.Fatal(err)
+	}
+	harness.AwaitReady(t, ns, "g0")
+	for _, r := range requests() {
+		if r.User == p.standby.User && isWrite(r) {
+			took := r.Received.Sub(told)
+			t.Logf("the successor wrote %s after the leader was told to end", took.Round(time.Millisecond))
+			if took > 3*time.Second {
+				t.Errorf("the successor took %s", took)
+			}
+			return
+		}
+	}
+	t.Error("the successor wrote nothing")
+}
