@@ -163,6 +163,11 @@ const (
 	EPPAccount     = "epp-serviceaccount"
 )
 
+// PlannerUser is how the API server calls the planners of a namespace.
+func PlannerUser(namespace string) string {
+	return "system:serviceaccount:" + namespace + ":" + PlannerAccount
+}
+
 // EPPConfigFile is the file in which an endpoint picker reads its configuration, and the key of its ConfigMap.
 const EPPConfigFile = "epp-config-dynamo.yaml"
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/offline/schema"
+	"github.com/dynamo-operator/dynamo-operator/internal/strict"
 )
 
 // Document is one object of a file, with the defaults of its definition.
@@ -66,7 +67,7 @@ func Read(f File) ([]Document, []Problem) {
 		if err != nil {
 			return documents, append(problems, at.problem(err))
 		}
-		members, err := parse(content)
+		members, err := strict.Parse(content)
 		if err != nil {
 			problems = append(problems, at.problem(err))
 			continue

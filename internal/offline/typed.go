@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/offline/schema"
+	"github.com/dynamo-operator/dynamo-operator/internal/strict"
 )
 
 // reading is what was made of a document.
@@ -65,8 +66,8 @@ func readingOf[T any, P interface {
 	*T
 	client.Object
 }](members map[string]any) reading {
-	object, misfits := decode[T](members)
-	if object == nil && slices.ContainsFunc(misfits, func(err *field.Error) bool { return err.Type != field.ErrorTypeForbidden }) {
+	misfits := strict.Decode(members, new(T))
+	if slices.ContainsFunc(misfits, func(err *field.Error) bool { return err.Type != field.ErrorTypeForbidden }) {
 		return reading{misfits: misfits}
 	}
 	completed := P(new(T))

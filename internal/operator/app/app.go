@@ -84,6 +84,7 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, er
 		return nil, err
 	}
 	api = rest.CopyConfig(api)
+	api.WarningHandler = rest.NoWarnings{} // what is deprecated in a user's graph is for the user to hear
 	api.Wrap(seen.traces.Requests)
 	mgr, err := manager.New(api, options(c, scheme))
 	if err != nil {

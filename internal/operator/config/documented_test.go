@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")

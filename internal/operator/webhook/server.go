@@ -71,7 +71,7 @@ type Options struct {
 	Version string
 	// Restricted is true for an operator of one namespace.
 	Restricted bool
-	// ReplicaWriters are the users who may change replicas that an adapter owns.
+	// ReplicaWriters are the users who may change replicas that an adapter owns, besides the planner of the same namespace.
 	ReplicaWriters []string
 	// InferencePools tells whether the cluster has them.
 	InferencePools func() admission.Presence

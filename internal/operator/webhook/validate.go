@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/admission"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
 // judge answers for one kind.
@@ -52,7 +54,7 @@ func (s *Server) judge(ctx context.Context, k kind, r *admissionv1.AdmissionRequ
 		Restricted:     s.options.Restricted,
 		InferencePools: s.options.InferencePools(),
 		Caller:         r.UserInfo.Username,
-		ReplicaWriters: s.options.ReplicaWriters,
+		ReplicaWriters: append(slices.Clone(s.options.ReplicaWriters), names.PlannerUser(r.Namespace)),
 	})
 	if len(verdict.Errors) > 0 {
 		s.options.Log.V(1).Info("Refused a write", "kind", k.name, "namespace", r.Namespace, "name", r.Name, "fields", fields(verdict.Errors))

@@ -16,9 +16,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
@@ -131,10 +135,60 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("the graph says it comes from version %q", got)
 		}
 	})
+	t.Run("replicas of an adapter are for those who may change them", func(t *testing.T) { replicasGuarded(t, ns) })
 	t.Run("the Secret is deleted", func(t *testing.T) { secretDeleted(t, ns) })
 	t.Run("leaves are renewed", func(t *testing.T) { leavesRenewed(t, ns, first, second) })
 	t.Run("the authority is rotated", func(t *testing.T) { authorityRotated(t, ns, first, second) })
 	t.Run("a rolling restart", func(t *testing.T) { rollingRestart(t, b, ns, first, second) })
+}
+
+// as acts as somebody else who may do everything that the API server decides about.
+func as(t *testing.T, name string) client.Client {
+	t.Helper()
+	config := harness.RESTConfig(t, localcluster.UserAdmin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:masters"}}
+	api, err := client.New(config, client.Options{Scheme: harness.Scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func replicasGuarded(t *testing.T, ns string) {
+	g := frontend(ns, "scaled")
+	g.Spec.Services["Frontend"].ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
+	if err := harness.Client(t).Create(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	set := func(user string, replicas int32) error {
+		patch := fmt.Sprintf(`{"spec":{"services":{"Frontend":{"replicas":%d}}}}`, replicas)
+		return as(t, user).Patch(t.Context(), frontend(ns, "scaled"), client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	for _, stranger := range []string{
+		"somebody", "system:serviceaccount:elsewhere:planner-serviceaccount", "system:serviceaccount:" + ns + ":my-planner-serviceaccount",
+	} {
+		if err := set(stranger, 3); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.services[Frontend].replicas") {
+			t.Errorf("%s changes the replicas of an adapter: %v", stranger, err)
+		}
+	}
+	if err := set(names.PlannerUser(ns), 3); err != nil {
+		t.Errorf("the planner may not: %v", err)
+	}
+	adapter := &v1alpha1.DynamoGraphDeploymentScalingAdapter{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "scaled-frontend"}}
+	harness.Eventually(t, time.Minute, "the adapter scaled", func() (bool, string) {
+		scale := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":5}}`))
+		if err := as(t, "somebody").SubResource("scale").Patch(t.Context(), adapter, scale); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
+	harness.Eventually(t, time.Minute, "the number of the adapter in the graph, which the operator writes", func() (bool, string) {
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil {
+			return false, err.Error()
+		}
+		got := g.Spec.Services["Frontend"].Replicas
+		return got != nil && *got == 5, fmt.Sprint(got)
+	})
 }
 
 func awaitBothReady(t *testing.T, b *balancer) {

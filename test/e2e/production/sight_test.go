@@ -245,4 +245,3 @@ func ask(t *testing.T, url string) (int, string) {
 	}
 	return answer.StatusCode, string(text)
 }
-

@@ -348,10 +348,10 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.install()
-	running := []*replica{s.run(nil), s.run(nil)}
+	running := []*replica{s.run(func(_ *certs.Options, o *server.Options) { o.HTTP2 = true }), s.run(func(_ *certs.Options, o *server.Options) { o.HTTP2 = true })}
 	p := press(s, 20*time.Millisecond)
 	for i := range running {
-		next := s.run(nil) // the new one is there before the old one goes
+		next := s.run(func(_ *certs.Options, o *server.Options) { o.HTTP2 = true }) // the new one is there before the old one goes
 		running[i].stop()
 		running[i] = next
 	}
