@@ -155,6 +155,18 @@ func (c *Cluster) LogPath(name string) string {
 	return c.path(logDirectory, name+".log")
 }
 
+// PID returns the process id of a component that runs, for those who measure it.
+func (c *Cluster) PID(name string) (int, error) {
+	_, proc, err := c.find(name)
+	if err != nil {
+		return 0, err
+	}
+	if !proc.running() {
+		return 0, fmt.Errorf("%s has ended (%s)", name, proc.verdict())
+	}
+	return proc.pid(), nil
+}
+
 // Exited returns a channel that is closed when the current process of the component has ended.
 func (c *Cluster) Exited(name string) (<-chan struct{}, error) {
 	_, proc, err := c.find(name)

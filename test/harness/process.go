@@ -46,6 +46,8 @@ type ProcessOptions struct {
 	User string
 	// Namespace is the only one it works in; empty means all.
 	Namespace string
+	// Binary is the program; empty means the operator of this tree, built once per test package.
+	Binary string
 	// Flags are further flags, Env further environment variables.
 	Flags, Env []string
 	// Unready says not to wait until it is ready, for example because it stands by, or must not start.
@@ -55,7 +57,10 @@ type ProcessOptions struct {
 // StartProcess starts the operator as a process and waits until it is ready. It is killed with the test.
 func StartProcess(t testing.TB, o ProcessOptions) *Process {
 	t.Helper()
-	binary, err := operatorBinary()
+	binary, err := o.Binary, error(nil)
+	if binary == "" {
+		binary, err = operatorBinary()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,8 @@ type Reconciler struct {
 	Surroundings observe.Surroundings
 	// Etcd is where the processes of components with that discovery back end are found.
 	Etcd *etcdkeys.Client
+	// Denials tell why replicas of several nodes get no pods.
+	Denials *observe.Denials
 
 	partings partings
 }
@@ -121,8 +123,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	seen.Waiting, seen.Paused = waitingNames(wait), paused
+	ask, err := r.denied(ctx, &seen)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	result, err := r.store(ctx, c, Status(c, applied, seen, r.Now()))
-	return statusio.Answer(result, applied.Wake, err, applied.Err())
+	return statusio.Answer(result, soonest(applied.Wake, ask), err, applied.Err())
 }
 
 // paused tells whether the component or the graph it belongs to is to be left alone.

@@ -51,6 +51,9 @@ func whyGroupsNotReady(c *v1alpha1.DynamoComponentDeployment, seen Seen) string 
 		}
 		if first == "" {
 			first = fmt.Sprintf("LeaderWorkerSet %s: %d of %d pods are updated, %d of them ready", name, group.Updated, size, group.Ready)
+			if why := seen.Denied[name]; why != "" {
+				first = fmt.Sprintf("LeaderWorkerSet %s: its pods are refused: %s", name, why)
+			}
 			if seen.Waiting[name] {
 				first = fmt.Sprintf("LeaderWorkerSet %s waits for its turn to be updated", name)
 			}

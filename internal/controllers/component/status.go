@@ -36,6 +36,8 @@ type Seen struct {
 	// Sets are the replicas of a component of several nodes by name, and Groups their state.
 	Sets   map[string]*lwsv1.LeaderWorkerSet
 	Groups map[string]observe.Group
+	// Denied are the sets that get no pods, and why.
+	Denied map[string]string
 	// Waiting are the sets whose turn to be changed has not come.
 	Waiting map[string]bool
 	// Paused tells that nothing may be changed.

@@ -127,7 +127,8 @@ func kinds() []kind {
 				{object: &v1alpha1.DynamoGraphDeployment{}, from: mainCache, to: componentsOfGraph, when: pausedOrResumed()},
 			},
 			reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
-				return &component.Reconciler{Tools: t, Surroundings: p.surroundings(t), Etcd: p.etcd}
+				return &component.Reconciler{Tools: t, Surroundings: p.surroundings(t), Etcd: p.etcd,
+					Denials: observe.NewDenials(p.mgr.GetAPIReader(), clock.RealClock{})}
 			},
 		},
 		{

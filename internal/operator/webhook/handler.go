@@ -59,7 +59,8 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle(path(mutate, graph), s.handle(graph, mutate, s.stamp))
 	mux.HandleFunc(pingPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.age.Load() == draining {
+		// In HTTP/2 this asks the client to begin nothing new on the connection, and finishes the rest.
+		if r.ProtoMajor < 2 || s.age.Load() == draining {
 			w.Header().Set("Connection", "close")
 		}
 		mux.ServeHTTP(w, r)

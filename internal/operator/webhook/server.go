@@ -33,8 +33,7 @@ const (
 	longestHeader   = 64 << 10
 	shutdownTimeout = 10 * time.Second
 
-	// idleTimeout is longer than that of API servers, 90 seconds, so that it is they who close a connection that is not
-	// used: only who sends on it knows that nothing is on its way.
+	// idleTimeout of HTTP/2 is longer than that of API servers, 90 seconds: who sends should be the one who hangs up.
 	idleTimeout = 3 * time.Minute
 
 	// largestBody holds an old and a new object of the three MiB that an API server accepts each, and what is around them.
@@ -64,7 +63,8 @@ type Options struct {
 	Certificates Certificates
 	// MinTLS is the lowest version of TLS that is spoken, 0 for 1.2.
 	MinTLS uint16
-	// HTTP2 offers HTTP/2.
+	// HTTP2 offers HTTP/2, in which connections are kept. Without it each is used once: a server that ends cannot tell a
+	// client of HTTP/1.1 not to use an idle connection, and what is sent on one that is being closed is lost.
 	HTTP2 bool
 
 	// Version is stamped on new graphs, unless it is empty.
@@ -105,7 +105,6 @@ type Server struct {
 	options Options
 	slots   chan struct{}
 	age     atomic.Int32
-	idle    idleConnections
 	// problem is why the server could not call itself.
 	problem atomic.Pointer[string]
 }
@@ -135,7 +134,7 @@ func New(o Options) (*Server, error) {
 	if o.Observe == nil {
 		o.Observe = func(_, _, _, _ string, _ time.Duration) {}
 	}
-	return &Server{options: o, slots: make(chan struct{}, o.Concurrency), idle: idleConnections{all: map[net.Conn]bool{}}}, nil
+	return &Server{options: o, slots: make(chan struct{}, o.Concurrency)}, nil
 }
 
 // NeedLeaderElection is false: every replica answers.
@@ -172,6 +171,29 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.drain(server, ended)
 }
 
+// drain goes on serving while clients learn that they should go elsewhere, and then finishes what is under way.
+func (s *Server) drain(server *http.Server, ended <-chan error) error {
+	s.age.Store(draining)
+	s.options.Log.Info("Draining webhooks", "period", s.options.Drain)
+	timer := time.NewTimer(s.options.Drain)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve webhooks: %w", err)
+	case <-timer.C:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("finish admission requests: %w", errors.Join(err, server.Close()))
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve webhooks: %w", err)
+	}
+	s.options.Log.Info("Webhooks ended")
+	return nil
+}
+
 // Ready is for the readiness probe. It says nothing about certificates that the server itself cannot see.
 func (s *Server) Ready(*http.Request) error {
 	switch s.age.Load() {
@@ -200,7 +222,6 @@ func (s *Server) server() *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    longestHeader,
-		ConnState:         s.idle.changed,
 		// Handshakes that others break off are their business.
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Log.V(1)), slog.LevelInfo),
 	}

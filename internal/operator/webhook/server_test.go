@@ -16,8 +16,10 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,48 +195,65 @@ func TestAServerThatNobodyWouldTrustIsNotReady(t *testing.T) {
 
 func TestAStopLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	r := run(t, nil)
-	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
-	api := r.client(t, nil)
-	ctx, enough := context.WithCancel(t.Context())
-	defer enough()
-	var clients sync.WaitGroup
-	closed := make(chan struct{}, 1)
-	var mu sync.Mutex
-	count := 0
-	for range 4 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				// A client that is told to go looks for another server, as one behind a Service does.
-				answer, err := r.review(t.Context(), api)
-				if err != nil {
-					t.Errorf("a request was lost: %v", err)
-					return
-				}
-				mu.Lock()
-				count++
-				mu.Unlock()
-				if answer.Close {
-					select {
-					case closed <- struct{}{}:
-					default:
+	for name, modern := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, func(o *Options) { o.HTTP2, o.Drain = modern, 5*time.Second })
+			within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+			api := r.client(t, func(tr *http.Transport) { tr.ForceAttemptHTTP2 = true })
+			var clients sync.WaitGroup
+			var count atomic.Int32
+			enough := make(chan struct{})
+			for range 4 {
+				clients.Go(func() {
+					for open := true; open; {
+						answer, err := r.review(t.Context(), api)
+						if err != nil || answer.Proto != name || answer.StatusCode != http.StatusOK {
+							t.Errorf("a request was lost: %+v, %v", answer, err)
+							return
+						}
+						count.Add(1)
+						select {
+						case <-enough:
+							open = false
+						default:
+						}
 					}
-					return
-				}
+				})
+			}
+			more := func() {
+				before := count.Load()
+				within(t, "some requests", func() bool { return count.Load() > before+20 })
+			}
+			more()
+			r.stop()
+			within(t, "draining", func() bool { return r.Ready(nil) != nil })
+			more() // clients come as before
+			close(enough)
+			clients.Wait()
+			err := <-r.ended
+			r.ended <- err
+			if _, err := r.review(t.Context(), api); err == nil {
+				t.Error("it answers after its end")
 			}
 		})
 	}
-	within(t, "some requests", func() bool { mu.Lock(); defer mu.Unlock(); return count > 20 })
-	r.stop()
-	<-closed // without this the server would end under its clients
-	if err := r.Ready(nil); err == nil {
-		t.Error("ready while it is being stopped")
-	}
-	clients.Wait()
-	err := <-r.ended
-	r.ended <- err
-	if _, err := r.review(t.Context(), api); err == nil {
-		t.Error("it answers after its end")
+}
+
+func TestAConnectionOfHTTP1IsUsedOnce(t *testing.T) {
+	t.Parallel()
+	r := run(t, nil)
+	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+	api := r.client(t, nil)
+	for range 3 {
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+			if c.Reused {
+				t.Error("a connection was used a second time")
+			}
+		}})
+		if answer, err := r.review(ctx, api); err != nil || !answer.Close {
+			t.Errorf("got %+v, %v", answer, err)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -384,4 +385,32 @@ func TestABrokenGroupIsExplainedByItsPod(t *testing.T) {
 		}
 		return false, "no condition"
 	})
+}
+
+func TestAQuotaThatRefusesThePodsOfAGroupIsNamed(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.StartOperator(t, ns)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tight"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("1")}}}
+	create(t, quota)
+	create(t, sglang(ns, 1).Obj())
+	message := func() string {
+		g := &v1alpha1.DynamoGraphDeployment{}
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "big"}, g); err != nil {
+			t.Fatal(err)
+		}
+		if ready := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+			return ready.Message
+		}
+		return ""
+	}
+	harness.Eventually(t, patience, "the quota on the graph", func() (bool, string) {
+		said := message()
+		return strings.Contains(said, "exceeded quota: tight"), said
+	})
+	if err := harness.Client(t).Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, ns, "big")
 }

@@ -344,17 +344,22 @@ func TestAReplicaWithoutRightsSaysWhatItLacks(t *testing.T) {
 }
 
 func TestARollingRestartLosesNothing(t *testing.T) {
-	t.Cleanup(func() { dumpAPIServer(t) })
 	t.Parallel()
-	s := newSite(t)
-	s.install()
-	running := []*replica{s.run(func(_ *certs.Options, o *server.Options) { o.HTTP2 = true }), s.run(func(_ *certs.Options, o *server.Options) { o.HTTP2 = true })}
-	p := press(s, 20*time.Millisecond)
-	for i := range running {
-		next := s.run(func(_ *certs.Options, o *server.Options) { o.HTTP2 = true }) // the new one is there before the old one goes
-		running[i].stop()
-		running[i] = next
+	for name, modern := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.install()
+			speak := func(_ *certs.Options, o *server.Options) { o.HTTP2 = modern }
+			running := []*replica{s.run(speak), s.run(speak)}
+			p := press(s, 20*time.Millisecond)
+			for i := range running {
+				next := s.run(speak) // the new one is there before the old one goes
+				running[i].stop()
+				running[i] = next
+				p.more()
+			}
+			p.release()
+		})
 	}
-	p.more()
-	p.release()
 }

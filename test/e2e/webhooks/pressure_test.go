@@ -105,7 +105,7 @@ func (p *pressure) note(err error) {
 	defer p.mu.Unlock()
 	p.judged++
 	if err != nil {
-		p.failures = append(p.failures, time.Now().UTC().Format("15:04:05.000")+" "+err.Error())
+		p.failures = append(p.failures, err.Error())
 	}
 }
 
