@@ -122,7 +122,7 @@ type controlPlane struct {
 }
 
 // current is the control plane of this test binary. The testing package offers no way to hand a value from TestMain to
-// the tests, so there has to be one variable; it is set before the first test and never again.
+// the tests, so there has to be one variable; it is set before the first test, and later by Fresh alone.
 var current atomic.Pointer[controlPlane]
 
 // Main runs the tests of a package against a control plane of their own and exits. It belongs in TestMain.

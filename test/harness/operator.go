@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -173,6 +175,13 @@ func (g *gate) shut() {
 	g.dead = true
 }
 
+// GrantShippedRole gives a user the rights that the operator is shipped with in the whole cluster.
+func GrantShippedRole(t testing.TB, user string) {
+	t.Helper()
+	RESTConfig(t, user) // makes its credentials
+	grantShippedRole(t, ClusterWide, user)
+}
+
 // grantShippedRole gives a user the operator's own rights, as they are in config/rbac, where it works: a ClusterRole for the
 // whole cluster, and nothing but a Role for one namespace.
 func grantShippedRole(t testing.TB, namespace, user string) {
@@ -259,4 +268,18 @@ func Change(t testing.TB, key client.ObjectKey, edit func(*v1alpha1.DynamoGraphD
 	if err != nil {
 		t.Fatalf("change graph %s: %v", key, err)
 	}
+}
+
+// Scale sets the replicas of a scaling adapter through its scale subresource, as an autoscaler does. The adapter may be on
+// its way.
+func Scale(t testing.TB, namespace, adapter string, replicas int32) {
+	t.Helper()
+	a := &v1alpha1.DynamoGraphDeploymentScalingAdapter{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adapter}}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	Eventually(t, readyTimeout, "adapter "+adapter+" scaled", func() (bool, string) {
+		if err := Client(t).SubResource("scale").Patch(t.Context(), a, patch); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
 }

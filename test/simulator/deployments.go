@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,36 +19,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Deployments reports every Deployment of a namespace as fully rolled out, until the context ends.
+// Deployments reports every Deployment of a namespace as fully rolled out, one after the other, until the context ends.
 func Deployments(ctx context.Context, api client.WithWatch, namespace string) error {
+	return DeploymentsInParallel(ctx, api, namespace, 1)
+}
+
+// DeploymentsInParallel does the same with several requests at once, for measurements of others: whoever waits for the
+// simulator would measure the simulator.
+func DeploymentsInParallel(ctx context.Context, api client.WithWatch, namespace string, requests int) error {
 	for ctx.Err() == nil {
 		w, err := api.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace))
 		if err != nil {
 			return ignoreEnd(ctx, fmt.Errorf("watch Deployments: %w", err))
 		}
-		if err := rollOut(ctx, api, w); err != nil {
+		if err := rollOut(ctx, api, w, requests); err != nil {
 			return ignoreEnd(ctx, err)
 		}
 	}
 	return nil
 }
 
-func rollOut(ctx context.Context, api client.Client, w watch.Interface) error {
+func rollOut(ctx context.Context, api client.Client, w watch.Interface, requests int) error {
 	defer w.Stop()
+	marking, ctx := errgroup.WithContext(ctx)
+	marking.SetLimit(requests)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return marking.Wait()
 		case event, open := <-w.ResultChan():
 			if !open {
-				return nil
+				return marking.Wait()
 			}
-			d, ok := event.Object.(*appsv1.Deployment)
-			if !ok || event.Type == watch.Deleted {
-				continue
-			}
-			if err := markReady(ctx, api, d); err != nil {
-				return err
+			if d, ok := event.Object.(*appsv1.Deployment); ok && event.Type != watch.Deleted {
+				marking.Go(func() error { return markReady(ctx, api, d) })
 			}
 		}
 	}

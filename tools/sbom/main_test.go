@@ -4,11 +4,10 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"os"
 	"slices"
 	"testing"
-
-	"debug/buildinfo"
 )
 
 func TestABinaryIsDescribedByItsModules(t *testing.T) {

@@ -48,35 +48,41 @@ func FuzzPass(f *testing.F) {
 		yes := func(bit int) bool { return choices&(1<<bit) != 0 }
 		served := input.Capabilities{Grove: yes(0), LWS: yes(1), Volcano: yes(2), KAI: yes(3), InferencePool: yes(4), Istio: yes(5)}
 		p := Place{Graph: input.Graph{Settings: input.Settings{Serves: served, ClusterWide: yes(6)}, OnGrove: yes(0) && yes(7)}}
-		plan := Desired(g, p, scheme)
-		if again := Desired(g, p, scheme); plan.Problems.ToAggregate() != nil && again.Problems.ToAggregate().Error() != plan.Problems.ToAggregate().Error() {
-			t.Errorf("two looks at one graph differ:\n%v\n%v", plan.Problems, again.Problems)
-		}
-		if len(plan.Problems) > 0 && len(plan.Children) > 0 {
-			t.Errorf("a graph with problems gets children: %v", plan.Problems)
-		}
-		seen := Seen{OnGrove: p.OnGrove, Services: map[string]Service{}}
-		for name := range g.Spec.Services {
-			seen.Services[name] = asComponent(name, c)
-		}
-		restart := nextRestart(g, seen)
-		now := metav1.NewTime(time.Unix(1, 0))
-		next := Status(g, apply.Result{}, seen, restart, now)
-		if len(plan.Problems) > 0 {
-			next = Refused(g, plan.Problems, seen, now)
-		}
-		if conditions.Find(next.Conditions, v1alpha1.ConditionReady) == nil {
-			t.Error("a status has no Ready condition")
-		}
-		after := g.DeepCopy()
-		after.Status = next
-		_ = Events(g.Status, next)
-		if len(plan.Problems) > 0 {
-			if diff := cmp.Diff(next, Refused(after, plan.Problems, seen, now)); diff != "" {
-				t.Errorf("a status that was stored leads to another one (-first +second):\n%s", diff)
-			}
-		}
+		judgePass(t, g, c, p, scheme)
 	})
+}
+
+// judgePass makes a pass over a graph whose services are all in the state of one component.
+func judgePass(t *testing.T, g *v1alpha1.DynamoGraphDeployment, c *v1alpha1.DynamoComponentDeployment, p Place, scheme *runtime.Scheme) {
+	t.Helper()
+	plan := Desired(g, p, scheme)
+	if again := Desired(g, p, scheme); plan.Problems.ToAggregate() != nil && again.Problems.ToAggregate().Error() != plan.Problems.ToAggregate().Error() {
+		t.Errorf("two looks at one graph differ:\n%v\n%v", plan.Problems, again.Problems)
+	}
+	if len(plan.Problems) > 0 && len(plan.Children) > 0 {
+		t.Errorf("a graph with problems gets children: %v", plan.Problems)
+	}
+	seen := Seen{OnGrove: p.OnGrove, Services: map[string]Service{}}
+	for name := range g.Spec.Services {
+		seen.Services[name] = asComponent(name, c)
+	}
+	restart := nextRestart(g, seen)
+	now := metav1.NewTime(time.Unix(1, 0))
+	next := Status(g, apply.Result{}, seen, restart, now)
+	if len(plan.Problems) > 0 {
+		next = Refused(g, plan.Problems, seen, now)
+	}
+	if conditions.Find(next.Conditions, v1alpha1.ConditionReady) == nil {
+		t.Error("a status has no Ready condition")
+	}
+	after := g.DeepCopy()
+	after.Status = next
+	_ = Events(g.Status, next)
+	if len(plan.Problems) > 0 {
+		if diff := cmp.Diff(next, Refused(after, plan.Problems, seen, now)); diff != "" {
+			t.Errorf("a status that was stored leads to another one (-first +second):\n%s", diff)
+		}
+	}
 }
 
 // random is where the search for strange objects begins.

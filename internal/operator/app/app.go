@@ -29,6 +29,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/scope"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/telemetry"
 )
 
@@ -71,7 +72,8 @@ type Operator struct {
 	admission *admissionParts
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=dynamo.nvidia.com,verbs=get;update
 
 // New builds the operator.
 func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, error) {
@@ -86,6 +88,7 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, er
 	api = rest.CopyConfig(api)
 	api.WarningHandler = rest.NoWarnings{} // what is deprecated in a user's graph is for the user to hear
 	api.Wrap(seen.traces.Requests)
+	api.Wrap(scope.Transport)
 	mgr, err := manager.New(api, options(c, scheme))
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)

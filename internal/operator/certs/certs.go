@@ -8,6 +8,9 @@
 // is used, and what replaced it does not push it out while leaves of it may be around: at no moment is there a leaf that an
 // API server would not trust. Every replica does the same work with optimistic locking, so none of them has to be leader.
 //
+// Its Secret needs no rights of its own: the operator has those that are needed for Secrets of any name, see
+// internal/converge/sshkey.
+//
 // [Files] reads certificates that somebody else puts into a directory.
 package certs
 

@@ -51,10 +51,12 @@ func (c configuration) carries(certificate string) bool {
 func named(validating, mutating string) []configuration {
 	var all []configuration
 	if validating != "" {
-		all = append(all, configuration{object: &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: validating}}})
+		meta := metav1.ObjectMeta{Name: validating}
+		all = append(all, configuration{object: &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta}})
 	}
 	if mutating != "" {
-		all = append(all, configuration{object: &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: mutating}}})
+		meta := metav1.ObjectMeta{Name: mutating}
+		all = append(all, configuration{object: &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}})
 	}
 	return all
 }
@@ -63,7 +65,9 @@ func named(validating, mutating string) []configuration {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=dynamo-operator-mutating,verbs=get
 
 // readConfigurations reads the configurations that there are, and names those that there are not.
-func readConfigurations(ctx context.Context, api client.Reader, wanted []configuration) (there []configuration, absent []string, err error) {
+func readConfigurations(ctx context.Context, api client.Reader, wanted []configuration) ([]configuration, []string, error) {
+	var there []configuration
+	var absent []string
 	for _, w := range wanted {
 		object, _ := w.object.DeepCopyObject().(client.Object)
 		err := api.Get(ctx, client.ObjectKeyFromObject(object), object)
@@ -165,7 +169,7 @@ func addressOf(h hook, base *url.URL) string {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=dynamo-operator-validating,verbs=patch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=dynamo-operator-mutating,verbs=patch
 
-// publish makes a configuration carry the bundle, and tells whether it had to.
+// publish changes a configuration, and reads back what became of it.
 func publish(ctx context.Context, api client.Writer, c configuration, wanted *change) error {
 	content, err := json.Marshal(wanted)
 	if err != nil {

@@ -232,8 +232,6 @@ func asked(secret *corev1.Secret) bool {
 	return secret != nil && secret.Annotations[names.AnnotationRotateAuthority] == rotateNow
 }
 
-// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=dynamo-operator-webhook-ca,verbs=get
-
 // readSecret returns nil where there is none.
 func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
@@ -246,9 +244,6 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	}
 	return secret, nil
 }
-
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=create
-// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=dynamo-operator-webhook-ca,verbs=patch
 
 // writeSecret stores a state, unless that is what is stored.
 func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, plan Plan, same bool) error {
@@ -351,7 +346,8 @@ func (k *Keeper) reportSteps(before, after State) {
 	}
 	for _, a := range after.Authorities {
 		if was[a.Certificate] != a.Phase {
-			k.options.Log.Info("A certificate authority changed its phase", "authority", fingerprint(a.Certificate), "phase", a.Phase, "expires", a.Expires)
+			k.options.Log.Info("A certificate authority changed its phase",
+				"authority", fingerprint(a.Certificate), "phase", a.Phase, "expires", a.Expires)
 		}
 		delete(was, a.Certificate)
 	}

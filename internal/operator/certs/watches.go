@@ -54,7 +54,6 @@ func metadata(kind schema.GroupVersionKind) client.Object {
 	return m
 }
 
-// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=dynamo-operator-webhook-ca,verbs=list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=dynamo-operator-validating,verbs=list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=dynamo-operator-mutating,verbs=list;watch
 

@@ -131,7 +131,7 @@ func (k *keys) walk(v reflect.Value, prefix string) {
 
 func TestEveryKeyHasAMeaning(t *testing.T) {
 	t.Parallel()
-	for _, line := range strings.Split(document(t), "\n") {
+	for line := range strings.SplitSeq(document(t), "\n") {
 		if strings.HasPrefix(line, "| `") && strings.HasSuffix(line, "|  |") {
 			t.Errorf("no comment: %s", line)
 		}

@@ -6,7 +6,7 @@ package config
 import (
 	"net/url"
 	"path"
-	"time"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/config/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/scope"
 )
 
 // flagOf names the flag of a member, for people who gave it by one.
@@ -74,12 +75,8 @@ func judgeLeases(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 	errs = append(errs, below(at.Child("retryPeriod"), l.RetryPeriod, "leaderElection.renewDeadline", l.RenewDeadline)...)
 	at = field.NewPath("namespaceScope")
 	s := c.NamespaceScope
-	errs = append(errs, positive(at.Child("renewInterval"), s.RenewInterval)...)
-	errs = append(errs, below(at.Child("renewInterval"), s.RenewInterval, "namespaceScope.leaseDuration", s.LeaseDuration)...)
-	if s.LeaseDuration.Duration < time.Second || s.LeaseDuration.Duration%time.Second != 0 {
-		errs = append(errs, field.Invalid(at.Child("leaseDuration"), s.LeaseDuration.Duration.String(), "must be a whole number of seconds"))
-	}
-	return errs
+	timing := scope.Timing{Duration: s.LeaseDuration.Duration, Renew: s.RenewInterval.Duration}
+	return append(errs, timing.Validate(at.Child("leaseDuration"), at.Child("renewInterval"))...)
 }
 
 func judgeWebhooks(c *v1alpha1.OperatorConfiguration) field.ErrorList {
@@ -95,9 +92,7 @@ func judgeWebhooks(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 	if u, err := url.Parse(w.ClientURL); w.ClientURL != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "") {
 		errs = append(errs, field.Invalid(at.Child("clientURL"), w.ClientURL, "must be an https URL with a host"))
 	}
-	if w.DrainPeriod.Duration < 0 {
-		errs = append(errs, field.Invalid(at.Child("drainPeriod"), w.DrainPeriod.Duration.String(), "must not be negative"))
-	}
+	errs = append(errs, positive(at.Child("drainPeriod"), w.DrainPeriod)...)
 	for i, user := range w.ReplicaWriters {
 		if user == "" {
 			errs = append(errs, field.Required(at.Child("replicaWriters").Index(i), "give the full name of a user"))
@@ -134,8 +129,8 @@ func judgeCertificates(c *v1alpha1.OperatorConfiguration, webhooks *field.Path) 
 	}
 	errs = append(errs, positive(at.Child("leafValidity"), s.LeafValidity)...)
 	errs = append(errs, below(at.Child("leafValidity"), s.LeafValidity, "webhooks.certificates.authorityValidity", s.AuthorityValidity)...)
-	if s.SettlePeriod.Duration < 0 {
-		errs = append(errs, field.Invalid(at.Child("settlePeriod"), s.SettlePeriod.Duration.String(), "must not be negative"))
+	if settle := s.SettlePeriod.Duration; settle <= 0 || settle > s.AuthorityValidity.Duration/3 {
+		errs = append(errs, field.Invalid(at.Child("settlePeriod"), settle.String(), "must be positive, and a third of authorityValidity at most"))
 	}
 	return errs
 }
@@ -153,10 +148,8 @@ func judgeMetrics(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 }
 
 func oneOf(at *field.Path, value string, allowed ...string) field.ErrorList {
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
+	if slices.Contains(allowed, value) {
+		return nil
 	}
 	return field.ErrorList{field.NotSupported(at, value, allowed)}
 }

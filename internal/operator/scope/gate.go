@@ -6,6 +6,7 @@ package scope
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -39,6 +40,27 @@ type pass struct {
 	gate      *gate
 }
 
+// passKey is where a context carries the pass that it is of.
+type passKey struct{}
+
+// Transport keeps requests of passes from being sent when their time is over. The end of their context would do the same
+// if timers were always on time; in a process that was frozen for a while they are not.
+func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }
+
+type transport struct{ next http.RoundTripper }
+
+// RoundTrip sends a request unless it comes too late.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	p, ok := req.Context().Value(passKey{}).(*pass)
+	if !ok || p.mayGoOn() {
+		return t.next.RoundTrip(req)
+	}
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	return nil, errLapsed
+}
+
 // newGate returns a gate that lets nobody in until it is extended.
 func newGate(c clock.WithDelayedExecution) *gate {
 	return &gate{
@@ -55,7 +77,8 @@ func (g *gate) enter(ctx context.Context, namespace string) *pass {
 		return nil
 	}
 	p := &pass{namespace: namespace, gate: g}
-	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	ctx, p.cancel = context.WithCancelCause(ctx)
+	p.ctx = context.WithValue(ctx, passKey{}, p)
 	if g.in[namespace] == nil {
 		g.in[namespace] = map[*pass]bool{}
 	}
@@ -84,6 +107,13 @@ func (p *pass) leave() {
 	case g.left <- struct{}{}:
 	default: // somebody is about to look
 	}
+}
+
+// mayGoOn tells whether a pass that was let in would be let in now.
+func (p *pass) mayGoOn() bool {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	return !p.gate.shut[p.namespace] && p.gate.clock.Now().Before(p.gate.until)
 }
 
 // extend lets passes run until then.

@@ -6,10 +6,13 @@ package scope
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -116,6 +119,60 @@ func TestAPassThatItsManagerEndedMayStillHaveSentSomething(t *testing.T) {
 		t.Errorf("quiet from %s on, want a moment later", at)
 	}
 }
+
+// roundTrips counts the requests that are sent.
+type roundTrips int
+
+func (n *roundTrips) RoundTrip(*http.Request) (*http.Response, error) {
+	*n++
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestAProcessThatWasFrozenSendsNothingOfItsPasses(t *testing.T) {
+	t.Parallel()
+	c := clocktesting.NewFakePassiveClock(epoch) // its timers never fire
+	g := newGate(passive{c})
+	g.extend(after(10 * time.Second))
+	p := g.enter(t.Context(), "a")
+	defer p.leave()
+	var sent roundTrips
+	send := func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPatch, "https://server/apis", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := Transport(&sent).RoundTrip(req)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err
+	}
+	if err := send(p.ctx); err != nil || sent != 1 {
+		t.Errorf("in time: %v", err)
+	}
+	c.SetTime(after(time.Minute))
+	if err := send(p.ctx); !errors.Is(err, errLapsed) || sent != 1 || p.ctx.Err() != nil {
+		t.Errorf("too late: %v, %d sent", err, sent)
+	}
+	if err := send(t.Context()); err != nil || sent != 2 {
+		t.Errorf("a request of no pass: %v", err)
+	}
+}
+
+// passive is a clock whose timers never fire.
+type passive struct{ *clocktesting.FakePassiveClock }
+
+func (passive) After(time.Duration) <-chan time.Time        { return nil }
+func (passive) NewTimer(time.Duration) clock.Timer          { return silence{} }
+func (passive) AfterFunc(time.Duration, func()) clock.Timer { return silence{} }
+func (passive) Sleep(time.Duration)                         {}
+func (passive) Tick(time.Duration) <-chan time.Time         { return nil }
+
+type silence struct{}
+
+func (silence) C() <-chan time.Time      { return nil }
+func (silence) Stop() bool               { return true }
+func (silence) Reset(time.Duration) bool { return true }
 
 func TestAGuardDropsWhatIsNotOursAndRepeatsWhatIsUnknown(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,6 +78,9 @@ type news struct {
 
 // NewHolder returns a Holder, to be added to a manager.
 func NewHolder(o HolderOptions) (*Holder, error) {
+	if errs := o.Timing.Validate(field.NewPath("namespaceScope", "leaseDuration"), field.NewPath("namespaceScope", "renewInterval")); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find out the name of this host: %w", err)
@@ -249,11 +253,9 @@ func sameHolder(a, b holding) bool {
 // bring them.
 func (h *Holder) failed(ctx context.Context, do act, err error) error {
 	h.state.known = false // also an error may have changed the Lease, if the answer was lost
-	if ctx.Err() != nil {
-		return nil
-	}
 	// Where the Lease can be made but is not found, its namespace is not there.
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && do != actMake {
+	changed := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && do != actMake
+	if stopping := errors.Is(ctx.Err(), context.Canceled); stopping || changed {
 		return nil
 	}
 	err = fmt.Errorf("%s Lease %s: %w", do, names.ScopeLease, err)

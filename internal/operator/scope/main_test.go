@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -282,18 +283,17 @@ const reference = "namespace-restricted-operator-0.9.0"
 // referenceClaims writes the Lease as the reference does: at first without a renewal time, afterwards over whoever has it.
 func referenceClaims(t *testing.T, namespace string) {
 	t.Helper()
-	l := lease(t, namespace)
-	now := metav1.NowMicro()
-	if l == nil {
-		l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: names.ScopeLease, Namespace: namespace}}
-		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(reference), LeaseDurationSeconds: new(int32(30)), AcquireTime: &now}
-		if err := harness.Client(t).Create(t.Context(), l); err != nil {
-			t.Fatal(err)
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		l, now := lease(t, namespace), metav1.NowMicro()
+		if l == nil {
+			l = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: names.ScopeLease, Namespace: namespace}}
+			l.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(reference), LeaseDurationSeconds: new(int32(30)), AcquireTime: &now}
+			return harness.Client(t).Create(t.Context(), l)
 		}
-		return
-	}
-	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = new(reference), new(int32(30)), &now
-	if err := harness.Client(t).Update(t.Context(), l); err != nil {
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = new(reference), new(int32(30)), &now
+		return harness.Client(t).Update(t.Context(), l)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

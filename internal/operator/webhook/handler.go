@@ -60,7 +60,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc(pingPath, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// In HTTP/2 this asks the client to begin nothing new on the connection, and finishes the rest.
-		if r.ProtoMajor < 2 || s.age.Load() == draining {
+		if s.age.Load() == draining || r.ProtoMajor < 2 && s.connections.hasSurplus(r) {
 			w.Header().Set("Connection", "close")
 		}
 		mux.ServeHTTP(w, r)

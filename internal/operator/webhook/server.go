@@ -33,7 +33,7 @@ const (
 	longestHeader   = 64 << 10
 	shutdownTimeout = 10 * time.Second
 
-	// idleTimeout of HTTP/2 is longer than that of API servers, 90 seconds: who sends should be the one who hangs up.
+	// idleTimeout is longer than that of API servers, 90 seconds: who sends should be the one who hangs up.
 	idleTimeout = 3 * time.Minute
 
 	// largestBody holds an old and a new object of the three MiB that an API server accepts each, and what is around them.
@@ -63,8 +63,7 @@ type Options struct {
 	Certificates Certificates
 	// MinTLS is the lowest version of TLS that is spoken, 0 for 1.2.
 	MinTLS uint16
-	// HTTP2 offers HTTP/2, in which connections are kept. Without it each is used once: a server that ends cannot tell a
-	// client of HTTP/1.1 not to use an idle connection, and what is sent on one that is being closed is lost.
+	// HTTP2 offers HTTP/2.
 	HTTP2 bool
 
 	// Version is stamped on new graphs, unless it is empty.
@@ -105,6 +104,8 @@ type Server struct {
 	options Options
 	slots   chan struct{}
 	age     atomic.Int32
+	// connections are those that clients hold.
+	connections *connections
 	// problem is why the server could not call itself.
 	problem atomic.Pointer[string]
 }
@@ -134,7 +135,7 @@ func New(o Options) (*Server, error) {
 	if o.Observe == nil {
 		o.Observe = func(_, _, _, _ string, _ time.Duration) {}
 	}
-	return &Server{options: o, slots: make(chan struct{}, o.Concurrency)}, nil
+	return &Server{options: o, slots: make(chan struct{}, o.Concurrency), connections: newConnections(o.Clock)}, nil
 }
 
 // NeedLeaderElection is false: every replica answers.
@@ -222,6 +223,8 @@ func (s *Server) server() *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    longestHeader,
+		ConnContext:       s.connections.begin,
+		ConnState:         s.connections.changed,
 		// Handshakes that others break off are their business.
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.options.Log.V(1)), slog.LevelInfo),
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 )
@@ -240,21 +241,60 @@ func TestAStopLosesNoRequest(t *testing.T) {
 	}
 }
 
-func TestAConnectionOfHTTP1IsUsedOnce(t *testing.T) {
+func TestClientsKeepAsManyConnectionsAsTheyUse(t *testing.T) {
 	t.Parallel()
-	r := run(t, nil)
+	const burst = 5
+	now := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	var entered sync.WaitGroup
+	entered.Add(burst)
+	release := make(chan struct{})
+	var first atomic.Int32
+	r := run(t, func(o *Options) {
+		o.Clock = now
+		o.Excluded = func(string) bool {
+			if first.Add(1) <= burst {
+				entered.Done()
+				<-release
+			}
+			return true
+		}
+	})
 	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
 	api := r.client(t, nil)
-	for range 3 {
+	var answered sync.WaitGroup
+	for range burst {
+		answered.Go(func() {
+			if _, err := r.review(t.Context(), api); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	entered.Wait()
+	close(release)
+	answered.Wait()
+	held := func() (idle int) {
+		r.connections.mu.Lock()
+		defer r.connections.mu.Unlock()
+		for _, c := range r.connections.all {
+			if c.path != "" && c.path != pingPath && !c.idle.IsZero() {
+				idle++
+			}
+		}
+		return idle
+	}
+	within(t, "all connections idle", func() bool { return held() == burst })
+	now.SetTime(now.Now().Add(2 * surplusAfter))
+	for i := range burst {
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-			if c.Reused {
-				t.Error("a connection was used a second time")
+			if !c.Reused {
+				t.Errorf("request %d needed a new connection", i)
 			}
 		}})
-		if answer, err := r.review(ctx, api); err != nil || !answer.Close {
-			t.Errorf("got %+v, %v", answer, err)
+		if _, err := r.review(ctx, api); err != nil {
+			t.Fatal(err)
 		}
 	}
+	within(t, "one connection", func() bool { return held() == 1 })
 }
 
 func TestASlowRequestIsFinishedBeforeTheEnd(t *testing.T) {

@@ -129,7 +129,8 @@ func (s *Server) deputy(ctx context.Context, r *admissionv1.AdmissionRequest, ol
 	if !may {
 		at := field.NewPath("spec", "deploymentOverrides", "namespace")
 		problem := field.Forbidden(at, fmt.Sprintf(
-			"you may not create %s in namespace %q: leave this out to have the graph beside its request, or have the right granted", graphs, namespace))
+			"you may not create %s in namespace %q: leave this out to have the graph beside its request, or have the right granted",
+			graphs, namespace))
 		return refusal(r, admission.Verdict{Errors: field.ErrorList{problem}}, reasonForbidden), false
 	}
 	return answer{}, true

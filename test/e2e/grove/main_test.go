@@ -29,6 +29,7 @@ func TestUnderAClusterWideOperator(t *testing.T) {
 		for name, story := range map[string]func(*testing.T){
 			"a graph becomes ready and is counted":                aGraphBecomesReady,
 			"replicas follow the graph":                           replicasFollow,
+			"adapters scale cliques and their groups":             adaptersScale,
 			"an update is ready when its pods are":                anUpdateIsReadyWhenItsPodsAre,
 			"a restart goes from service to service":              aRestartGoesFromServiceToService,
 			"a parallel restart waits for all":                    aParallelRestartWaitsForAll,

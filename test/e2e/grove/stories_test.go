@@ -133,6 +133,29 @@ func replicasFollow(t *testing.T) {
 	}
 }
 
+func adaptersScale(t *testing.T) {
+	ns := harness.Namespace(t)
+	harness.SimulateGrove(t, ns)
+	b := mixed(ns)
+	for _, service := range []string{"Prefill", "Decode"} {
+		b.Obj().Spec.Services[service].ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
+	}
+	create(t, b.Obj())
+	harness.AwaitReady(t, ns, "g")
+	for service, n := range map[string]int32{"prefill": 4, "decode": 3} {
+		harness.Scale(t, ns, "g-"+service, n)
+	}
+	harness.Eventually(t, patience, "Grove scaled", func() (bool, string) {
+		clique, group := get(t, ns, "g-0-prefill", &grovev1alpha1.PodClique{}), get(t, ns, "g-0-decode", &grovev1alpha1.PodCliqueScalingGroup{})
+		return clique.Spec.Replicas == 4 && group.Spec.Replicas == 3, fmt.Sprint(clique.Spec.Replicas, group.Spec.Replicas)
+	})
+	harness.AwaitReady(t, ns, "g")
+	harness.Eventually(t, patience, "the adapter counting them", func() (bool, string) {
+		adapter := get(t, ns, "g-decode", &v1alpha1.DynamoGraphDeploymentScalingAdapter{})
+		return adapter.Status.Replicas == 3 && adapter.Status.Selector != "", fmt.Sprintf("%+v", adapter.Status)
+	})
+}
+
 func anUpdateIsReadyWhenItsPodsAre(t *testing.T) {
 	ns := harness.Namespace(t)
 	sim := harness.SimulateGrove(t, ns)

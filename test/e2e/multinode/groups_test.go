@@ -414,3 +414,20 @@ func TestAQuotaThatRefusesThePodsOfAGroupIsNamed(t *testing.T) {
 	}
 	awaitReady(t, ns, "big")
 }
+
+func TestAnAdapterScalesGroups(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	harness.StartOperator(t, ns)
+	b := sglang(ns, 1)
+	b.Obj().Spec.Services["Decode"].ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
+	create(t, b.Obj())
+	awaitReady(t, ns, "big")
+	for _, n := range []int32{3, 0, 1} {
+		harness.Scale(t, ns, "big-decode", n)
+		harness.Eventually(t, patience, "the groups scaled", func() (bool, string) {
+			return len(sets(t, ns)) == int(n), fmt.Sprintf("%d sets", len(sets(t, ns)))
+		})
+		awaitReady(t, ns, "big")
+	}
+}

@@ -65,7 +65,7 @@ const rate = 50
 
 func startLoad(t *testing.T, ns string) *load {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{cancel: cancel}
 	api := harness.Client(t)
 	l.wg.Go(func() {
@@ -78,7 +78,7 @@ func startLoad(t *testing.T, ns string) *load {
 			case <-ticker.C:
 			}
 			l.wg.Go(func() {
-				err := api.Create(context.Background(), frontend(ns, uniqueName()), client.DryRunAll)
+				err := api.Create(t.Context(), frontend(ns, uniqueName()), client.DryRunAll)
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				l.sent++

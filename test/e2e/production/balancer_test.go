@@ -43,7 +43,7 @@ func startBalancer(t *testing.T) *balancer {
 		t.Fatal(err)
 	}
 	b := &balancer{address: listener.Addr().String()}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	b.wg.Go(func() { b.ask(ctx) })
 	b.wg.Go(func() {
 		for {

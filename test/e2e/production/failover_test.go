@@ -18,7 +18,7 @@ import (
 )
 
 // election names the Lease of these stories.
-const election = "failover"
+const election = "dynamo.nvidia.com"
 
 // pair are two replicas, of which one leads. Their users differ, so that the audit log tells them apart.
 type pair struct{ leader, standby *harness.Process }

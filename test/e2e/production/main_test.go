@@ -6,7 +6,6 @@
 package production_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -38,7 +37,7 @@ const user = "operator-production"
 func makeOwnNamespace(t *testing.T) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}
-	if err := harness.Client(t).Create(context.Background(), ns); err != nil {
+	if err := harness.Client(t).Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -84,7 +84,7 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 	}
 	// One that stands by works nowhere, but can be measured.
 	p := harness.StartProcess(t, harness.ProcessOptions{User: "operator-metrics", Flags: []string{
-		"--metrics-secure", "--leader-elect", "--leader-election-id=nobody-leads", "--leader-election-namespace=" + ns,
+		"--metrics-secure", "--leader-elect", "--leader-election-id=dynamo.nvidia.com", "--leader-election-namespace=" + ns,
 	}})
 	for name, tc := range map[string]struct {
 		token string
@@ -219,7 +219,7 @@ func TestAnOperatorIsNotReadyBeforeItsWebhooksCanBeCalled(t *testing.T) {
 	webhook := harness.UnusedAddress(t)
 	p := harness.StartProcess(t, harness.ProcessOptions{
 		User: "operator-unready", Unready: true, Env: []string{"POD_NAMESPACE=" + ns},
-		Flags: []string{"--leader-elect", "--leader-election-id=unready", "--leader-election-namespace=" + ns, "--config=" + configFile(t, fmt.Sprintf(
+		Flags: []string{"--leader-elect", "--leader-election-id=dynamo.nvidia.com", "--leader-election-namespace=" + ns, "--config=" + configFile(t, fmt.Sprintf(
 			"webhooks: {enabled: true, bindAddress: 127.0.0.1, port: %d, validatingConfigurationName: none-such, mutatingConfigurationName: nor-such}\n", port(t, webhook)))},
 	})
 	harness.Eventually(t, time.Minute, "the reason", func() (bool, string) {

@@ -90,7 +90,7 @@ func TestRotationOnDemandIsNoticedByNobody(t *testing.T) {
 	short := func(c *certs.Options, _ *server.Options) { c.LeafLife, c.Settle = 9*time.Second, 2*time.Second }
 	first, second := s.run(short), s.run(short)
 	before := s.awaitPublished(1)[0]
-	p := press(s, 50*time.Millisecond)
+	p := press(s, 20)
 	s.annotate("now")
 	both := s.awaitPublished(2)
 	if signed(first.leaf(t), both) != 0 || !both[0].Equal(before) {
@@ -154,7 +154,7 @@ func TestShortLivesAreNoticedByNobody(t *testing.T) {
 	}
 	first := s.run(short)
 	s.run(short)
-	p := press(s, 50*time.Millisecond)
+	p := press(s, 20)
 	authorities, leaves := map[string]bool{}, map[string]bool{}
 	harness.Eventually(t, time.Minute, "three authorities and eight leaves", func() (bool, string) {
 		leaf := first.leaf(t)
@@ -172,7 +172,7 @@ func TestASecretThatIsDeletedComesBackAsItWas(t *testing.T) {
 	first, second := s.run(nil), s.run(nil)
 	before := s.awaitPublished(1)[0]
 	leaves := []*x509.Certificate{first.leaf(t), second.leaf(t)}
-	p := press(s, 50*time.Millisecond)
+	p := press(s, 20)
 	for range 3 {
 		s.deleteSecret()
 		harness.Eventually(t, patience, "a new Secret", func() (bool, string) {
@@ -218,7 +218,7 @@ func TestADamagedSecretIsRepaired(t *testing.T) {
 	r := s.run(nil)
 	before := s.awaitPublished(1)[0]
 	// One that runs remembers what was there.
-	p := press(s, 50*time.Millisecond)
+	p := press(s, 20)
 	s.patchSecret(damage)
 	harness.Eventually(t, patience, "repair", func() (bool, string) {
 		secret := &corev1.Secret{}
@@ -350,9 +350,9 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			s.install()
-			speak := func(_ *certs.Options, o *server.Options) { o.HTTP2 = modern }
+			speak := func(_ *certs.Options, o *server.Options) { o.HTTP2, o.Drain = modern, 2*time.Second }
 			running := []*replica{s.run(speak), s.run(speak)}
-			p := press(s, 20*time.Millisecond)
+			p := press(s, 50)
 			for i := range running {
 				next := s.run(speak) // the new one is there before the old one goes
 				running[i].stop()

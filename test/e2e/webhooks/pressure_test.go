@@ -44,24 +44,29 @@ type pressure struct {
 	failures []string
 }
 
-// press sends a write every so often until it is released.
-func press(s *site, every time.Duration) *pressure {
+// workers send at the same time. They wait for their answers, so that a slow machine is not buried in requests.
+const workers = 4
+
+// press sends so many writes per second, if the machine is quick enough, until it is released.
+func press(s *site, perSecond int) *pressure {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &pressure{t: s.t, cancel: cancel}
 	api := harness.Client(s.t)
-	p.done.Go(func() {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				p.done.Go(func() { p.note(one(api, s.namespace)) })
+	for range workers {
+		p.done.Go(func() {
+			ticker := time.NewTicker(workers * time.Second / time.Duration(perSecond))
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					p.note(one(api, s.namespace))
+				}
 			}
-		}
-	})
+		})
+	}
 	s.t.Cleanup(p.release)
 	p.more()
 	return p
