@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
-	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
@@ -25,11 +24,11 @@ func TestATwoComponentGraphCostsItsChildrenAndTwoStatusWritesPerResource(t *test
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	operator := harness.StartOperator(t, ns)
-	since := mark(t)
+	trail := NewTrail(t)
 
 	create(t, builders.TwoComponents(ns, "chat").Obj())
 	harness.AwaitReady(t, ns, "chat")
-	records := settled(t, operator.User, since)
+	records := trail.Settle(operator.User, time.Minute)
 
 	got := Fold(records, operator.User)
 	if got.Events < 1 || got.Events > 2 {
@@ -53,12 +52,12 @@ func TestANoOpReconcileCostsNothing(t *testing.T) {
 	g := builders.TwoComponents(ns, "chat").Obj()
 	create(t, g)
 	harness.AwaitReady(t, ns, "chat")
-	settled(t, operator.User, 0)
-	since := mark(t)
+	NewTrail(t).Settle(operator.User, time.Minute)
+	trail := NewTrail(t)
 
 	before := passes(t, "DynamoGraphDeployment")
 	touch(t, ns, "chat")
-	records := settled(t, operator.User, since)
+	records := trail.Settle(operator.User, time.Minute)
 	if passes(t, "DynamoGraphDeployment") == before {
 		t.Error("the graph was not reconciled, so nothing was counted")
 	}
@@ -73,13 +72,13 @@ func TestARestartedOperatorWritesNothing(t *testing.T) {
 	first := harness.StartOperator(t, ns)
 	create(t, builders.TwoComponents(ns, "chat").Obj())
 	harness.AwaitReady(t, ns, "chat")
-	settled(t, first.User, 0)
+	NewTrail(t).Settle(first.User, time.Minute)
 	first.Stop()
-	since := mark(t)
+	trail := NewTrail(t)
 
 	before := passes(t, "DynamoComponentDeployment")
 	second := harness.StartOperator(t, ns)
-	records := settled(t, second.User, since)
+	records := trail.Settle(second.User, time.Minute)
 	if passes(t, "DynamoComponentDeployment") < before+2 {
 		t.Error("the components were not reconciled, so nothing was counted")
 	}
@@ -130,42 +129,4 @@ func touch(t *testing.T, namespace, name string) {
 	if err := harness.Client(t).Patch(t.Context(), g, patch); err != nil {
 		t.Fatalf("touch graph: %v", err)
 	}
-}
-
-// mark returns the place in the audit log from which to count.
-func mark(t *testing.T) int64 {
-	t.Helper()
-	_, end, err := localcluster.ReadAudit(harness.AuditLog(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return end
-}
-
-// quiet is how long an operator must have asked nothing to count as settled. It is longer than every pause the operator
-// makes on its own account: status progress is held for one second, unseen writes are believed for five.
-const quiet = 6 * time.Second
-
-// settled waits until the user has been quiet and returns all its requests since the mark.
-func settled(t *testing.T, user string, since int64) []localcluster.AuditRecord {
-	t.Helper()
-	var records []localcluster.AuditRecord
-	last, seen := time.Now(), -1
-	harness.Eventually(t, time.Minute, user+" settles", func() (bool, string) {
-		all, _, err := localcluster.ReadAudit(harness.AuditLog(t), since)
-		if err != nil {
-			return false, err.Error()
-		}
-		n := 0
-		for _, r := range all {
-			if r.User == user && r.Verb != "watch" {
-				n++
-			}
-		}
-		if n != seen {
-			last, seen, records = time.Now(), n, all
-		}
-		return time.Since(last) > quiet, Transcript(all, user)
-	})
-	return records
 }

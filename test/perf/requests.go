@@ -6,8 +6,10 @@ package perf
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 )
@@ -17,12 +19,23 @@ type Requests struct {
 	Creates, Updates, Deletes, Status, Events, Reads int
 }
 
+// Writes are all requests that change something.
+func (r Requests) Writes() int { return r.Creates + r.Updates + r.Deletes + r.Status + r.Events }
+
+// Upkeep is what an operator that has nothing to do asks all the same: to stay elected and informed.
+type Upkeep struct {
+	// Leases are requests about Leases, and the events that tell of an election.
+	Leases int
+	// Watches are those that ended. An operator that stays informed opens another for each.
+	Watches int
+}
+
 // Fold sorts audit records of one user into classes. Watches are open connections and leases are the price of being
-// elected; both are counted elsewhere.
+// elected; both are counted by FoldUpkeep.
 func Fold(records []localcluster.AuditRecord, user string) Requests {
 	var r Requests
 	for _, record := range records {
-		if record.User != user || record.Verb == "watch" || record.Resource == "leases" {
+		if record.User != user || isUpkeep(record) {
 			continue
 		}
 		switch {
@@ -30,17 +43,52 @@ func Fold(records []localcluster.AuditRecord, user string) Requests {
 			r.Events++
 		case record.Subresource == "status":
 			r.Status++
-		case record.Verb == "get", record.Verb == "list":
+		case record.Verb == "get", record.Verb == "list", isReview(record):
 			r.Reads++
 		case record.Verb == "delete", record.Verb == "deletecollection":
 			r.Deletes++
-		case record.Code == 201:
+		case record.Code == http.StatusCreated:
 			r.Creates++
 		default:
 			r.Updates++
 		}
 	}
 	return r
+}
+
+// FoldUpkeep counts what Fold leaves out.
+func FoldUpkeep(records []localcluster.AuditRecord, user string) Upkeep {
+	var u Upkeep
+	for _, record := range records {
+		switch {
+		case record.User != user:
+		case record.Verb == "watch":
+			u.Watches++
+		case isUpkeep(record):
+			u.Leases++
+		}
+	}
+	return u
+}
+
+// isUpkeep recognises what no object of a user is the reason of.
+func isUpkeep(r localcluster.AuditRecord) bool {
+	return r.Verb == "watch" || r.Resource == "leases" || r.Resource == "events" && strings.HasPrefix(r.Name, electionID+".")
+}
+
+// isReview recognises questions in the form of objects, such as who one is. Nothing is stored.
+func isReview(r localcluster.AuditRecord) bool { return strings.HasSuffix(r.Resource, "reviews") }
+
+// Refused counts requests that were answered with an error, by code. A conflict is work that is done twice; too many
+// requests are the API server's way of saying that it cannot keep up.
+func Refused(records []localcluster.AuditRecord, user string) map[int]int {
+	codes := map[int]int{}
+	for _, r := range records {
+		if r.User == user && r.Code >= http.StatusBadRequest {
+			codes[r.Code]++
+		}
+	}
+	return codes
 }
 
 // StatusWritesPerObject counts status writes by object.
@@ -66,4 +114,29 @@ func Transcript(records []localcluster.AuditRecord, user string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// SimulatorLag is, for each Deployment, how long after it was made by one user another reported it as rolled out. While
+// that is short beside the time until a graph is Ready, the simulator is not what anybody waits for.
+func SimulatorLag(records []localcluster.AuditRecord, maker, simulator string) Distribution {
+	made, reported := map[string]time.Time{}, map[string]time.Time{}
+	for _, r := range records {
+		key := r.Namespace + "/" + r.Name
+		switch {
+		case r.Resource != "deployments":
+		case r.User == maker && r.Subresource == "" && r.Code == http.StatusCreated:
+			made[key] = r.Answered
+		case r.User == simulator && r.Subresource == "status" && r.Code == http.StatusOK:
+			if first, ok := reported[key]; !ok || r.Answered.Before(first) {
+				reported[key] = r.Answered
+			}
+		}
+	}
+	var lags []float64
+	for key, at := range made {
+		if answered, ok := reported[key]; ok {
+			lags = append(lags, answered.Sub(at).Seconds())
+		}
+	}
+	return Distribute(lags)
 }
