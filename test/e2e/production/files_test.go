@@ -1,0 +1,150 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package production_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/config/webhook"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// issuer stands for cert-manager, or for the administrator: an authority outside of the operator.
+type issuer struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	serial      int64
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	i := &issuer{}
+	i.certificate, i.key = i.issue(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority of the test"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return i
+}
+
+// issue signs a certificate, with itself if there is no authority yet.
+func (i *issuer) issue(t *testing.T, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.serial++
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(i.serial), time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	parent, signer := i.certificate, i.key
+	if parent == nil {
+		parent, signer = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, key
+}
+
+func encoded(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+
+// mount puts a certificate into a directory as a kubelet does with a Secret: a new directory, and a link that is moved to it
+// in one step.
+func (i *issuer) mount(t *testing.T, directory string) {
+	t.Helper()
+	leaf, key := i.issue(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(directory, fmt.Sprintf("..2026_%d", i.serial))
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		"tls.crt": encoded("CERTIFICATE", leaf.Raw), "tls.key": encoded("EC PRIVATE KEY", der), "ca.crt": encoded("CERTIFICATE", i.certificate.Raw),
+	} {
+		if err := os.WriteFile(filepath.Join(fresh, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(directory, name)
+		if _, err := os.Lstat(link); err == nil {
+			continue
+		}
+		if err := os.Symlink(filepath.Join("..data", name), link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := filepath.Join(directory, "..data_tmp")
+	if err := os.Symlink(filepath.Base(fresh), moved); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(moved, filepath.Join(directory, "..data")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWebhooksOfOneNamespaceWithMountedCertificates has an administrator register the webhooks of an operator that has rights
+// in one namespace only, and certificates that are replaced under load.
+func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
+	ns := harness.Namespace(t)
+	authority, directory, address := newIssuer(t), t.TempDir(), harness.UnusedAddress(t)
+	authority.mount(t, directory)
+	c, err := webhook.Validating()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Name = "mounted-" + ns
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		w.ClientConfig.URL = ptr.To("https://" + address + *w.ClientConfig.Service.Path)
+		w.ClientConfig.Service, w.ClientConfig.CABundle = nil, encoded("CERTIFICATE", authority.certificate.Raw)
+		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}}
+	}
+	if err := harness.Client(t).Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	p := harness.StartProcess(t, harness.ProcessOptions{User: "operator-" + ns, Namespace: ns, Flags: []string{"--config=" + configFile(t, fmt.Sprintf(
+		"namespaceScope: {disabled: true}\nwebhooks: {enabled: true, bindAddress: 127.0.0.1, port: %d, certificates: {source: files, directory: %s}}\n",
+		port(t, address), directory))}})
+	r := &replica{Process: p, webhook: address}
+	bad := frontend(ns, "bad")
+	bad.Spec.PVCs = []v1alpha1.PVC{{Create: ptr.To(false)}}
+	harness.Eventually(t, time.Minute, "a refusal by the webhook", func() (bool, string) {
+		err := harness.Client(t).Create(t.Context(), bad.DeepCopy())
+		return err != nil && strings.Contains(err.Error(), "spec.pvcs[0].name"), fmt.Sprint(err)
+	})
+	l := startLoad(t, ns)
+	for range 2 {
+		before := leaf(t, r).SerialNumber
+		authority.mount(t, directory)
+		harness.Eventually(t, time.Minute, "the new certificate", func() (bool, string) {
+			return leaf(t, r).SerialNumber.Cmp(before) != 0, "still the old one"
+		})
+	}
+	l.stop(t, "mounted certificates were replaced")
+	if err := harness.Client(t).Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
