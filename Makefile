@@ -6,11 +6,13 @@ MAKEFLAGS += --no-print-directory
 
 TOOL := go tool -modfile=tools/go.mod
 MODULES := . tools
-GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/role.yaml docs/admission.md docs/configuration.md docs/metrics.md
+GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/role.yaml docs/admission.md docs/configuration.md docs/metrics.md docs/performance.md docs/performance
 EXAMPLE ?= examples/quickstart/graph.yaml
 # Which tests to run and how, for example: make test PACKAGES=./internal/... TESTFLAGS='-run Status'
 PACKAGES ?= ./...
 TESTFLAGS ?=
+# Flags of make perf, for example for a trial: make perf PERFFLAGS='-sizes=0,20,50 -graphs=50 -samples=20 -idle=20s -results='
+PERFFLAGS ?=
 export PACKAGES TESTFLAGS
 
 .PHONY: help
@@ -65,6 +67,16 @@ test-long: prerequisites ## Run what takes too long for make test: 512 pods in o
 .PHONY: test-unit
 test-unit: prerequisites ## Run the tests that need no cluster, and count
 	@sh tools/test.sh unit
+
+.PHONY: perf
+perf: prerequisites ## Measure the operator on two quiet cores for about an hour, store the result and render docs/performance.md
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@status=0; go test ./test/perf/scoreboard -count=1 -v -timeout 4h -perf -results=$(CURDIR)/test/perf/results $(PERFFLAGS) || status=1; \
+		go test ./test/perf/report -count=1 -run TheDocumentation -update && exit $$status
+
+.PHONY: bench
+bench: prerequisites ## Run the micro-benchmarks and compare them with those that are stored
+	@sh tools/bench.sh
 
 .PHONY: fuzz
 fuzz: prerequisites ## Run every fuzz target for FUZZTIME (10s), for example: make fuzz FUZZTIME=10m

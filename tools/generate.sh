@@ -28,4 +28,4 @@ if grep -rqs --include='*.go' '+kubebuilder:rbac:' internal cmd; then
 fi
 
 # Pages that are made from code are written by the tests that compare them.
-go test ./internal/operator/config ./internal/operator/telemetry ./internal/admission -run 'Documented|TheDocumentation' -update >/dev/null
+go test ./internal/operator/config ./internal/operator/telemetry ./internal/admission ./test/perf/report -run 'Documented|TheDocumentation' -update >/dev/null

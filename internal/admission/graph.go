@@ -198,6 +198,11 @@ func poolsServed(w write) field.ErrorList {
 		return nil
 	}
 	name, _, found := g.GetEPPService()
+	if before, ok := w.old.(*v1alpha1.DynamoGraphDeployment); ok && found {
+		// One that is there already is not to be held up by an API that is being installed again.
+		_, _, had := before.GetEPPService()
+		found = !had
+	}
 	if !found {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,7 +84,7 @@ func Judge(kind string, old, obj runtime.Object, c Circumstances) Verdict {
 			v.Warnings = append(v.Warnings, f.Text())
 		}
 	}
-	if old != nil && equality.Semantic.DeepEqual(spec(old), spec(obj)) {
+	if old != nil {
 		v.Errors = without(v.Errors, refused(old, c, Webhook))
 	}
 	return v
@@ -176,23 +175,4 @@ func kindOf(obj runtime.Object) string {
 		return v1alpha1.KindDynamoCheckpoint
 	}
 	return ""
-}
-
-// spec is what a user writes of an object, nil for what is none of ours.
-func spec(obj runtime.Object) any {
-	switch o := obj.(type) {
-	case *v1alpha1.DynamoGraphDeployment:
-		return o.Spec
-	case *v1alpha1.DynamoComponentDeployment:
-		return o.Spec
-	case *v1alpha1.DynamoModel:
-		return o.Spec
-	case *v1alpha1.DynamoGraphDeploymentRequest:
-		return o.Spec
-	case *v1alpha1.DynamoGraphDeploymentScalingAdapter:
-		return o.Spec
-	case *v1alpha1.DynamoCheckpoint:
-		return o.Spec
-	}
-	return nil
 }

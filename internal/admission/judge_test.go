@@ -124,7 +124,7 @@ func TestWhatIsBeingDeletedMayBeWritten(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatLeavesTheSpecAloneIsBlamedForNewProblemsOnly(t *testing.T) {
+func TestAnUpdateIsBlamedForNewProblemsOnly(t *testing.T) {
 	t.Parallel()
 	paused := brokenGraph()
 	paused.Annotations = map[string]string{names.AnnotationReconcile: names.Paused}
@@ -133,8 +133,13 @@ func TestAnUpdateThatLeavesTheSpecAloneIsBlamedForNewProblemsOnly(t *testing.T) 
 	}
 	changed := brokenGraph()
 	changed.Spec.Envs = []corev1.EnvVar{{Name: "A"}}
-	if got := Judge(graphKind, brokenGraph(), changed, Circumstances{}); len(got.Errors) == 0 {
-		t.Error("a spec that was changed and is still wrong was let through")
+	if got := Judge(graphKind, brokenGraph(), changed, Circumstances{}); len(got.Errors) > 0 {
+		t.Errorf("a change of something else is blamed for what was wrong before: %v", got.Errors)
+	}
+	at := field.NewPath("spec", "pvcs").Index(len(changed.Spec.PVCs)).Child("name").String()
+	changed.Spec.PVCs = append(changed.Spec.PVCs, v1alpha1.PVC{})
+	if got := Judge(graphKind, brokenGraph(), changed, Circumstances{}); len(got.Errors) != 1 || got.Errors[0].Field != at {
+		t.Errorf("one new problem at %s, and %v", at, got.Errors)
 	}
 	owned := &v1alpha1.DynamoComponentDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "gate", OwnerReferences: []metav1.OwnerReference{{Kind: graphKind, Name: "chat"}}},

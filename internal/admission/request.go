@@ -35,6 +35,10 @@ func requestRules() []Rule {
 			Says: "GPUs are discovered by operators that may read nodes, which one for a single namespace may not.",
 		},
 		{
+			Name: "request-stays-in-namespace", Kinds: requests, Level: Refusal, Places: everywhere &^ Schema, check: staysInNamespace,
+			Says: "An operator of one namespace makes graphs in that namespace. Elsewhere the requester needs the right to create them where the request says.",
+		},
+		{
 			Name: "profiler-backend-overridden", Kinds: requests, Level: Warning, Places: Lint | Webhook, Reference: true,
 			check: overridden("backend", func(s v1alpha1.DynamoGraphDeploymentRequestSpec) string { return s.Backend }, "engine", "backend"),
 			Says:  "`engine.backend` in the configuration differs from `spec.backend`, which is used.",
@@ -49,6 +53,19 @@ func requestRules() []Rule {
 			Says: "A change of a request that is worked on, or done, is stored and ignored. The reference says so in an event afterwards.",
 		},
 	}
+}
+
+// staysInNamespace refuses what an operator of one namespace can never do. What others may do is the API server's to say.
+func staysInNamespace(w write) field.ErrorList {
+	r, ok := w.obj.(*v1alpha1.DynamoGraphDeploymentRequest)
+	if !ok || !w.Restricted || r.Spec.DeploymentOverrides == nil {
+		return nil
+	}
+	if to := r.Spec.DeploymentOverrides.Namespace; to != "" && to != r.Namespace {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "deploymentOverrides", "namespace"),
+			"this operator looks after one namespace and makes no graph in another: leave this out")}
+	}
+	return nil
 }
 
 func profilingPath() *field.Path { return field.NewPath("spec", "profilingConfig") }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,7 +98,7 @@ func (f File) document(members map[string]any, at passage) ([]Document, []Proble
 	if r.object == nil {
 		return nil, append(problems, at.problems(title, ruleSchema, r.faults.All())...)
 	}
-	if name == "" {
+	if name == "" && (r.object.GetGenerateName() == "" || slices.Contains(rendered(), kind)) {
 		errs := field.ErrorList{field.Required(field.NewPath("metadata", "name"), "the names of everything that is made begin with it")}
 		return nil, append(problems, at.problems(title, ruleNames, errs)...)
 	}

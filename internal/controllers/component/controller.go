@@ -123,10 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	seen.Waiting, seen.Paused = waitingNames(wait), paused
-	ask, err := r.denied(ctx, &seen)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	ask := r.denied(ctx, &seen)
 	result, err := r.store(ctx, c, Status(c, applied, seen, r.Now()))
 	return statusio.Answer(result, soonest(applied.Wake, ask), err, applied.Err())
 }

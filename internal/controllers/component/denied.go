@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	lwsv1 "sigs.k8s.io/lws/api/leaderworkerset/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
 )
 
 // denied finds out why sets get no pods. A positive duration asks for another look: nothing wakes us when a quota is in
-// the way, and nothing when it no longer is.
-func (r *Reconciler) denied(ctx context.Context, seen *Seen) (time.Duration, error) {
+// the way, and nothing when it no longer is. Not to find out is no reason to say nothing else.
+func (r *Reconciler) denied(ctx context.Context, seen *Seen) time.Duration {
 	var again time.Duration
 	for name, set := range seen.Sets {
 		if seen.Groups[name].Present >= ptr.Deref(set.Spec.LeaderWorkerTemplate.Size, 1) {
@@ -28,14 +29,15 @@ func (r *Reconciler) denied(ctx context.Context, seen *Seen) (time.Duration, err
 		}
 		why, err := r.Denials.Of(ctx, set.Namespace, name)
 		if err != nil {
-			return 0, err
+			logf.FromContext(ctx).Error(err, "Why pods are missing could not be found out", "LeaderWorkerSet", name)
+			continue
 		}
 		if seen.Denied == nil {
 			seen.Denied = map[string]string{}
 		}
 		seen.Denied[name] = why
 	}
-	return again, nil
+	return again
 }
 
 // wantedSince is when a set was made. When it was changed cannot be read from it, and one that is being replaced has pods.

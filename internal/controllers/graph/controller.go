@@ -6,6 +6,7 @@ package graph
 import (
 	"context"
 	"maps"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -46,6 +47,9 @@ type Reconciler struct {
 	// Queues is where KAI's queues are read: they belong to the cluster, which not every operator may watch.
 	Queues client.Reader
 	Hosts  observe.Hosts
+
+	// unread lets it be said once that queues cannot be read.
+	unread sync.Once
 }
 
 // +kubebuilder:rbac:groups=nvidia.com,resources=dynamographdeployments,verbs=get;list;patch;watch

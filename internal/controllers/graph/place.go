@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -104,7 +105,10 @@ func (r *Reconciler) missingQueue(ctx context.Context, g *v1alpha1.DynamoGraphDe
 		return queue, nil
 	}
 	if apierrors.IsForbidden(err) {
-		return "", nil // an operator of one namespace may not look; KAI will
+		r.unread.Do(func() {
+			logf.FromContext(ctx).Info("KAI queues are not looked for: the operator may not get queues, which belong to the whole cluster", "queue", queue)
+		})
+		return "", nil // KAI will look
 	}
 	if err != nil {
 		return "", fmt.Errorf("read KAI queue %q: %w", queue, err)

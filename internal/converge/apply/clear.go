@@ -27,7 +27,9 @@ func (a *Applier) Clear(ctx context.Context, owner client.Object, children Child
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %s: %w", key, err)
 		}
-		a.Tally.Wrote(ctx, key.Kind, tally.Pruned)
+		if err == nil {
+			a.Tally.Wrote(ctx, key.Kind, tally.Pruned)
+		}
 		a.memory.drop(owner.GetUID(), key)
 	}
 	return nil

@@ -51,7 +51,9 @@ func (a *Applier) remove(ctx context.Context, owner client.Object, key recent.Ke
 	if client.IgnoreNotFound(err) != nil {
 		return outcome{failed: fmt.Errorf("delete %s: %w", key, err)}
 	}
-	a.Tally.Wrote(ctx, key.Kind, tally.Pruned)
+	if err == nil {
+		a.Tally.Wrote(ctx, key.Kind, tally.Pruned)
+	}
 	a.recent.Deleted(key, uid)
 	return outcome{}
 }

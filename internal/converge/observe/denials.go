@@ -24,11 +24,12 @@ type Denials struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	known map[string]denials
+	known map[string]*denials
 }
 
-// denials are what was found in a namespace: messages by StatefulSet.
+// denials are what was found in a namespace: messages by StatefulSet. Whoever asks for one namespace does not wait for another.
 type denials struct {
+	mu       sync.Mutex
 	at       time.Time
 	messages map[string]string
 }
@@ -49,7 +50,7 @@ const (
 
 // NewDenials returns a reader of denials. Its API must not be a cache.
 func NewDenials(api client.Reader, c clock.PassiveClock) *Denials {
-	return &Denials{api: api, clock: c, known: map[string]denials{}}
+	return &Denials{api: api, clock: c, known: map[string]*denials{}}
 }
 
 // Overdue tells whether pods that should have been there since a moment are missing for too long.
@@ -58,16 +59,15 @@ func (d *Denials) Overdue(since time.Time) bool { return d.clock.Since(since) >=
 // Of returns the latest refusal to make pods for the StatefulSets of a LeaderWorkerSet, in the words of the API server;
 // empty if there is none.
 func (d *Denials) Of(ctx context.Context, namespace, set string) (string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found, ok := d.known[namespace]
-	if !ok || d.clock.Since(found.at) >= fresh {
-		var err error
-		if found, err = d.read(ctx, namespace); err != nil {
+	found := d.of(namespace)
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if d.clock.Since(found.at) >= fresh {
+		messages, err := d.read(ctx, namespace)
+		if err != nil {
 			return "", err
 		}
-		d.forget()
-		d.known[namespace] = found
+		found.at, found.messages = d.clock.Now(), messages
 	}
 	if message, ok := found.messages[set]; ok {
 		return message, nil
@@ -80,30 +80,42 @@ func (d *Denials) Of(ctx context.Context, namespace, set string) (string, error)
 	return "", nil
 }
 
-// forget drops what nobody may use any longer.
-func (d *Denials) forget() {
-	maps.DeleteFunc(d.known, func(_ string, of denials) bool { return d.clock.Since(of.at) >= fresh })
+// of is what is known of a namespace. What nobody may use any longer is dropped.
+func (d *Denials) of(namespace string) *denials {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.known, func(_ string, of *denials) bool {
+		if !of.mu.TryLock() {
+			return false // somebody is reading
+		}
+		defer of.mu.Unlock()
+		return d.clock.Since(of.at) >= fresh
+	})
+	if d.known[namespace] == nil {
+		d.known[namespace] = &denials{}
+	}
+	return d.known[namespace]
 }
 
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 
-func (d *Denials) read(ctx context.Context, namespace string) (denials, error) {
+func (d *Denials) read(ctx context.Context, namespace string) (map[string]string, error) {
 	var found corev1.EventList
 	err := d.api.List(ctx, &found, client.InNamespace(namespace), client.MatchingFields{
 		"involvedObject.kind": "StatefulSet", "reason": "FailedCreate",
 	})
 	if err != nil {
-		return denials{}, fmt.Errorf("list events of StatefulSets: %w", err)
+		return nil, fmt.Errorf("list events of StatefulSets: %w", err)
 	}
-	of, latest := denials{at: d.clock.Now(), messages: map[string]string{}}, map[string]time.Time{}
+	messages, latest := map[string]string{}, map[string]time.Time{}
 	for i := range found.Items {
 		e := &found.Items[i]
 		name, at := e.InvolvedObject.Name, lastSeen(e)
 		if d.clock.Since(at) < recentDenial && !at.Before(latest[name]) {
-			latest[name], of.messages[name] = at, refusalIn(e.Message)
+			latest[name], messages[name] = at, refusalIn(e.Message)
 		}
 	}
-	return of, nil
+	return messages, nil
 }
 
 // lastSeen is when an event was last repeated.

@@ -52,15 +52,15 @@ func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 	if len(c.Reserved) > 0 {
 		log.Info("Accepted flags whose features are not part of this release yet", "flags", c.Reserved)
 	}
-	operator, err := New(ctx, c, api)
-	if err != nil {
-		return err
-	}
 	effective, err := c.Effective()
 	if err != nil {
 		return err
 	}
 	log.Info("Operator is starting", "version", c.OperatorVersion, "configuration", effective)
+	operator, err := New(ctx, c, api)
+	if err != nil {
+		return err
+	}
 	return operator.Start(ctx)
 }
 
@@ -70,6 +70,7 @@ type Operator struct {
 
 	// admission are the webhooks, nil for none.
 	admission *admissionParts
+	traces    telemetry.Traces
 }
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create
@@ -107,6 +108,7 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, er
 			return nil, err
 		}
 	}
+	o.traces = seen.traces
 	return o, o.show(p)
 }
 
@@ -114,10 +116,10 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, er
 func (o *Operator) show(p parts) error {
 	filled := &caches{informers: o.GetCache()}
 	errs := []error{
-		o.Add(p.sight.traces), o.Add(filled),
+		o.Add(filled),
 		p.sight.registry.Register(&telemetry.Census{
 			Cache: o.GetCache(), Leading: o.Elected(), Kinds: counted(controllers.IsPaused),
-			Excluded: p.land.isForeign, Expiry: o.admission.expiry, Leases: p.land.leases,
+			Excluded: p.land.isForeign, Expiry: o.admission.expiry, Leases: p.land.leases, Metrics: p.sight.metrics,
 		}),
 		o.AddHealthzCheck("ping", healthz.Ping),
 		o.AddReadyzCheck("caches", filled.Ready),
@@ -146,6 +148,7 @@ func (o *Operator) Start(ctx context.Context) error {
 		})
 	}
 	run("manager", o.Manager.Start)
+	run("traces", o.traces.Start)
 	if o.admission != nil {
 		run("certificates", o.admission.source.Start)
 		run("webhooks", o.admission.server.Start)
@@ -206,12 +209,17 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 	}
 }
 
+// minTLS is the lowest version of TLS that listeners speak.
+func minTLS(c *config.Config) uint16 {
+	if c.TLS.MinVersion == "1.3" {
+		return tls.VersionTLS13
+	}
+	return tls.VersionTLS12
+}
+
 func tlsOptions(c *config.Config) []func(*tls.Config) {
 	return []func(*tls.Config){func(t *tls.Config) {
-		t.MinVersion = tls.VersionTLS12
-		if c.TLS.MinVersion == "1.3" {
-			t.MinVersion = tls.VersionTLS13
-		}
+		t.MinVersion = minTLS(c)
 		if !c.TLS.EnableHTTP2 {
 			t.NextProtos = []string{"http/1.1"}
 		}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
@@ -201,8 +202,21 @@ func (p parts) clusterReader() client.Reader {
 	return p.mgr.GetAPIReader()
 }
 
+// ownNamespaceFile tells the namespace in every pod that has an account.
+const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
 // environment is what the process was given besides its flags.
-func environment(name string) string { return os.Getenv(name) }
+func environment(name string) string {
+	value := os.Getenv(name)
+	if value != "" || name != config.OwnNamespaceVariable {
+		return value
+	}
+	own, err := os.ReadFile(ownNamespaceFile)
+	if err != nil {
+		return "" // not in a pod
+	}
+	return strings.TrimSpace(string(own))
+}
 
 func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, a around) (parts, error) {
 	registry, err := registrySecrets(mgr, c)

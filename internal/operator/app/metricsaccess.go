@@ -35,6 +35,9 @@ const (
 	// maxReaders bounds what callers can make the operator remember.
 	maxReaders = 100
 
+	// maxAsking is how many callers are asked for at once.
+	maxAsking = 4
+
 	// reviewTimeout bounds the wait for the API server.
 	reviewTimeout = 5 * time.Second
 )
@@ -112,7 +115,7 @@ func byReview(api *rest.Config, http *http.Client) (metricsserver.Filter, error)
 	if err != nil {
 		return nil, fmt.Errorf("set up reviews for the metrics: %w", err)
 	}
-	r := &readers{ask: func(ctx context.Context, token string) (bool, error) { return review(ctx, reviews, token) }, clock: clock.RealClock{}}
+	r := &readers{ask: func(ctx context.Context, token string) (bool, error) { return review(ctx, reviews, token) }, clock: clock.RealClock{}, asking: make(chan struct{}, maxAsking)}
 	return filter(r.may), nil
 }
 
@@ -140,16 +143,16 @@ func review(ctx context.Context, api kubernetes.Interface, token string) (bool, 
 	if err != nil {
 		return false, err
 	}
-	return verdict.Status.Allowed, nil
+	return verdict.Status.Allowed && !verdict.Status.Denied, nil
 }
 
 // readers remembers for a while who may read, so that a scrape costs the API server nothing. Whoever may not is asked for
-// every time, one at a time, so that strangers cannot make the operator send many requests at once.
+// every time, a few at a time, so that strangers cannot make the operator send many requests at once.
 type readers struct {
 	ask   judge
 	clock clock.PassiveClock
 
-	asking sync.Mutex
+	asking chan struct{}
 	mu     sync.Mutex
 	until  map[[sha256.Size]byte]time.Time
 }
@@ -159,8 +162,12 @@ func (r *readers) may(ctx context.Context, token string) (bool, error) {
 	if r.trusts(key) {
 		return true, nil
 	}
-	r.asking.Lock()
-	defer r.asking.Unlock()
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	allowed, err := r.ask(ctx, token)
 	if err == nil && allowed {
 		r.trust(key)

@@ -45,6 +45,7 @@ func newTerritory(mgr manager.Manager, c *config.Config) (territory, error) {
 		return t, mgr.Add(watcher)
 	}
 	t.ignored = nil // it was told where to work
+	t.excluded = func(namespace string) bool { return namespace != c.RestrictedNamespace }
 	if c.NamespaceScope.Disabled {
 		return t, nil
 	}

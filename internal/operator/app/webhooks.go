@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -48,22 +47,16 @@ func newAdmission(ctx context.Context, mgr manager.Manager, c *config.Config, p 
 	if err != nil {
 		return nil, err
 	}
-	minTLS := uint16(tls.VersionTLS12)
-	if c.TLS.MinVersion == "1.3" {
-		minTLS = tls.VersionTLS13
-	}
 	server, err := webhook.New(webhook.Options{
 		Address:      net.JoinHostPort(c.Webhooks.BindAddress, strconv.Itoa(int(c.Webhooks.Port))),
-		Certificates: source, MinTLS: minTLS, HTTP2: c.TLS.EnableHTTP2, Version: c.OperatorVersion,
+		Certificates: source, MinTLS: minTLS(c), HTTP2: c.TLS.EnableHTTP2, Version: c.OperatorVersion,
 		Restricted:     c.RestrictedNamespace != "",
 		ReplicaWriters: append(slices.Clone(c.Webhooks.ReplicaWriters), self),
 		InferencePools: func() admission.Presence { return presence(p.served()) },
 		Excluded:       p.land.isForeign,
 		MayCreate:      webhook.MayCreateGraphs(mgr.GetClient()),
-		Observe: func(kind, operation, result, reason string, took time.Duration) {
-			p.sight.metrics.Admitted(telemetry.Admission{Kind: kind, Operation: operation, Result: result, Reason: reason, Took: took})
-		},
-		Drain: c.Webhooks.DrainPeriod.Duration, Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("webhook"),
+		Observe:        func(j webhook.Judgement) { p.sight.metrics.Admitted(telemetry.Admission(j)) },
+		Drain:          c.Webhooks.DrainPeriod.Duration, Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("webhook"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up webhooks: %w", err)

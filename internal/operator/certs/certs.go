@@ -35,7 +35,6 @@ import (
 type Source interface {
 	// Start keeps them up to date until the context ends. It runs on every replica.
 	Start(ctx context.Context) error
-	NeedLeaderElection() bool
 	// GetCertificate is for a tls.Config.
 	GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Ready says what is missing before the API server can call.

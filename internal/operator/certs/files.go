@@ -50,9 +50,6 @@ type pair struct {
 	authority   time.Time
 }
 
-// NeedLeaderElection is false: every replica has files of its own.
-func (f *Files) NeedLeaderElection() bool { return false }
-
 // Start reads the files until the context ends.
 func (f *Files) Start(ctx context.Context) error {
 	ticker := time.NewTicker(lookInterval)

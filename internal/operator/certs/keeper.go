@@ -97,9 +97,6 @@ func (k *Keeper) connect(api *rest.Config) error {
 	return nil
 }
 
-// NeedLeaderElection is false: every replica has a leaf of its own, and each alone keeps things going.
-func (k *Keeper) NeedLeaderElection() bool { return false }
-
 // Start keeps certificates up to date until the context ends.
 func (k *Keeper) Start(ctx context.Context) error {
 	var watching sync.WaitGroup

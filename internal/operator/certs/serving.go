@@ -88,6 +88,9 @@ func (k *Keeper) Ready(*http.Request) error {
 	if k.leaf == nil {
 		return fmt.Errorf("%w: its authority could not be read from Secret %s, nor made", errNoLeaf, k.options.Secret)
 	}
+	if !k.now().Before(k.leaf.expires) {
+		return fmt.Errorf("the certificate of the webhooks has expired, and could not be replaced: Secret %s cannot be read or written", k.options.Secret)
+	}
 	if !k.passed {
 		return errors.New("the webhook configurations have not been looked at yet")
 	}

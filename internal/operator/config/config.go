@@ -10,7 +10,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -157,11 +156,8 @@ func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) error {
 }
 
 const (
-	// ownNamespaceVariable tells in which namespace the operator runs.
-	ownNamespaceVariable = "POD_NAMESPACE"
-
-	// ownNamespaceFile tells it in every pod that has an account.
-	ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	// OwnNamespaceVariable tells in which namespace the operator runs.
+	OwnNamespaceVariable = "POD_NAMESPACE"
 
 	// debuggerImageVariable overrides the image of the debug container.
 	debuggerImageVariable = "INTERNAL_IMAGES_DEBUGGER"
@@ -173,14 +169,7 @@ const (
 // OwnNamespace is where the operator keeps what is its own. It is empty for one that runs outside the cluster and was
 // not told.
 func (c *Config) OwnNamespace(environment func(string) string) string {
-	if own := cmp.Or(environment(ownNamespaceVariable), c.RestrictedNamespace); own != "" {
-		return own
-	}
-	own, err := os.ReadFile(ownNamespaceFile)
-	if err != nil {
-		return "" // not in a pod
-	}
-	return string(own)
+	return cmp.Or(environment(OwnNamespaceVariable), c.RestrictedNamespace)
 }
 
 // ElectionNamespace is where the leader election Lease is.
@@ -205,7 +194,7 @@ func (c *Config) Settings(environment func(string) string) input.Settings {
 		EPPClusterRole:        c.EPPClusterRoleName,
 		GroveTerminationDelay: c.GroveTerminationDelay.Duration,
 		SSHSecret:             c.MPIRunSSHSecret.Name,
-		SSHSecretNamespace:    cmp.Or(c.MPIRunSSHSecret.Namespace, environment(ownNamespaceVariable), c.RestrictedNamespace),
+		SSHSecretNamespace:    cmp.Or(c.MPIRunSSHSecret.Namespace, c.OwnNamespace(environment)),
 		DebuggerImage:         cmp.Or(environment(debuggerImageVariable), defaultDebuggerImage),
 	}
 }

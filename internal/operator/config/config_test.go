@@ -151,8 +151,8 @@ func TestAllProblemsAreNamedAtOnceByKeyAndFlag(t *testing.T) {
 
 func TestTheEffectiveConfigurationHidesSecrets(t *testing.T) {
 	t.Parallel()
-	c, err := load("", "--natsAddr=nats://user:planted@nats:4222,nats://planted@other:4222", "--etcdAddr=root:planted@etcd:2379",
-		"--model-express-url=https://host/path?token=planted&a=b", "--prometheus-endpoint=http://prometheus:9090")
+	c, err := load("", "--natsAddr=NATS://user:pla/planted,planted@nats:4222,nats://planted@other:4222", "--etcdAddr=root:planted@etcd:2379",
+		"--model-express-url=https://host/path?token=planted&a=b#planted", "--prometheus-endpoint=http://prometheus:9090")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,11 @@ func TestTheEffectiveConfigurationHidesSecrets(t *testing.T) {
 	if strings.Contains(shown, "planted") {
 		t.Errorf("a secret is shown: %s", shown)
 	}
-	for _, want := range []string{"@nats:4222", "@other:4222", "@etcd:2379", "https://host/path?", "http://prometheus:9090", `"discoveryBackend":"kubernetes"`} {
+	c.NATSAddress = "nats://h/?mail=a@b&key=planted"
+	if again, err := c.Effective(); err != nil || strings.Contains(again, "planted") {
+		t.Errorf("a secret is shown: %s, %v", again, err)
+	}
+	for _, want := range []string{"NATS://xxxxx@other:4222", "@etcd:2379", "https://host/path?", "http://prometheus:9090", `"discoveryBackend":"kubernetes"`} {
 		if !strings.Contains(strings.ReplaceAll(shown, `\u0026`, "&"), want) {
 			t.Errorf("%q is not shown in %s", want, shown)
 		}

@@ -6,7 +6,6 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -32,30 +31,21 @@ func (c *Config) Effective() (string, error) {
 	return string(text), nil
 }
 
-// credentials are what stands before the @ of an address, with or without a scheme in front.
-var credentials = regexp.MustCompile(`^([a-z][a-z0-9+.-]*://)?[^/?#]*@`)
+// scheme is how an address may begin.
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
-// withoutSecrets hides what addresses can carry besides a host: user and password, and the values of a query. Several
-// addresses may be separated by commas.
+// withoutSecrets hides what addresses can carry besides a host: user and password, a query, a fragment. Several addresses may
+// be separated by commas, and so may parts of a password: everything before the last @ goes. Where it cannot be told what is
+// what, nothing is shown.
 func withoutSecrets(addresses string) string {
-	each := strings.Split(addresses, ",")
-	for i, address := range each {
-		address = credentials.ReplaceAllString(address, "${1}"+hidden+"@")
-		if before, query, ok := strings.Cut(address, "?"); ok {
-			address = before + "?" + withoutValues(query)
-		}
-		each[i] = address
-	}
-	return strings.Join(each, ",")
-}
-
-func withoutValues(query string) string {
-	values, err := url.ParseQuery(query)
-	if err != nil {
+	at, rest := strings.LastIndex(addresses, "@"), strings.IndexAny(addresses, "?#")
+	switch {
+	case at >= 0 && rest >= 0:
 		return hidden
+	case at >= 0:
+		return scheme.FindString(addresses) + hidden + addresses[at:]
+	case rest >= 0:
+		return addresses[:rest+1] + hidden
 	}
-	for name := range values {
-		values[name] = []string{hidden}
-	}
-	return values.Encode()
+	return addresses
 }

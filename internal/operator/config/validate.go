@@ -4,9 +4,12 @@
 package config
 
 import (
+	"net"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,9 +23,10 @@ import (
 // flagOf names the flag of a member, for people who gave it by one.
 var flagOf = map[string]string{
 	"discoveryBackend": "--discovery-backend", "modelExpressURL": "--model-express-url", "restrictedNamespace": "--restrictedNamespace",
-	"leaderElection.id": "--leader-election-id", "namespaceScope.leaseDuration": "--namespace-scope-lease-duration",
+	"leaderElection.id": "--leader-election-id", "healthProbeBindAddress": "--health-probe-bind-address",
+	"mpiRunSSHSecret.namespace": "--mpi-run-ssh-secret-namespace", "metrics.bindAddress": "--metrics-bind-address", "namespaceScope.leaseDuration": "--namespace-scope-lease-duration",
 	"namespaceScope.renewInterval": "--namespace-scope-lease-renew-interval", "mpiRunSSHSecret.name": "--mpi-run-ssh-secret-name",
-	"webhooks.enabled": "--enable-webhooks", "metrics.secure": "--metrics-secure", "groveTerminationDelay": "--grove-termination-delay",
+	"metrics.secure": "--metrics-secure", "groveTerminationDelay": "--grove-termination-delay",
 }
 
 // Validate returns every problem at once, so that a start fails once and not once per mistake.
@@ -56,9 +60,26 @@ func Judge(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 	errs = append(errs, judgeLeases(c)...)
 	errs = append(errs, judgeWebhooks(c)...)
 	errs = append(errs, judgeMetrics(c)...)
-	errs = append(errs, isURL(field.NewPath("tracing", "endpoint"), c.Tracing.Endpoint)...)
+	if c.Tracing.Endpoint != "" {
+		errs = append(errs, isWebURL(field.NewPath("tracing", "endpoint"), c.Tracing.Endpoint, "http", "https")...)
+	}
+	errs = append(errs, isListener(field.NewPath("metrics", "bindAddress"), c.Metrics.BindAddress)...)
+	errs = append(errs, isListener(field.NewPath("healthProbeBindAddress"), c.HealthProbeBindAddress)...)
+	errs = append(errs, judgeSecret(c.MPIRunSSHSecret)...)
 	if rate := c.Tracing.SamplingRatePerMillion; rate < 0 || rate > 1_000_000 {
 		errs = append(errs, field.Invalid(field.NewPath("tracing", "samplingRatePerMillion"), rate, "must be between 0 and 1000000"))
+	}
+	return errs
+}
+
+func judgeSecret(s v1alpha1.SecretReference) field.ErrorList {
+	at := field.NewPath("mpiRunSSHSecret")
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Subdomain(s.Name) {
+		errs = append(errs, field.Invalid(at.Child("name"), s.Name, problem))
+	}
+	if s.Namespace != "" {
+		errs = append(errs, isLabel(at.Child("namespace"), s.Namespace)...)
 	}
 	return errs
 }
@@ -72,7 +93,16 @@ func judgeLeases(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 	}
 	errs = append(errs, positive(at.Child("retryPeriod"), l.RetryPeriod)...)
 	errs = append(errs, below(at.Child("renewDeadline"), l.RenewDeadline, "leaderElection.leaseDuration", l.LeaseDuration)...)
-	errs = append(errs, below(at.Child("retryPeriod"), l.RetryPeriod, "leaderElection.renewDeadline", l.RenewDeadline)...)
+	if l.ID != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(l.ID) {
+			errs = append(errs, field.Invalid(at.Child("id"), l.ID, problem))
+		}
+	}
+	// The client library adds up to 120 % to each pause, and wants one of them to fit.
+	if l.RetryPeriod.Duration*12/10 >= l.RenewDeadline.Duration {
+		errs = append(errs, field.Invalid(at.Child("retryPeriod"), l.RetryPeriod.Duration.String(),
+			"must be below five sixths of leaderElection.renewDeadline, which is "+l.RenewDeadline.Duration.String()))
+	}
 	at = field.NewPath("namespaceScope")
 	s := c.NamespaceScope
 	timing := scope.Timing{Duration: s.LeaseDuration.Duration, Renew: s.RenewInterval.Duration}
@@ -89,9 +119,7 @@ func judgeWebhooks(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 	for _, problem := range validation.IsValidPortNum(int(w.Port)) {
 		errs = append(errs, field.Invalid(at.Child("port"), w.Port, problem))
 	}
-	if u, err := url.Parse(w.ClientURL); w.ClientURL != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "") {
-		errs = append(errs, field.Invalid(at.Child("clientURL"), w.ClientURL, "must be an https URL with a host"))
-	}
+	errs = append(errs, judgeClientURL(w, at.Child("clientURL"))...)
 	errs = append(errs, positive(at.Child("drainPeriod"), w.DrainPeriod)...)
 	for i, user := range w.ReplicaWriters {
 		if user == "" {
@@ -99,6 +127,20 @@ func judgeWebhooks(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 		}
 	}
 	return append(errs, judgeCertificates(c, at)...)
+}
+
+func judgeClientURL(w v1alpha1.WebhookConfiguration, at *field.Path) field.ErrorList {
+	if w.ClientURL == "" {
+		return nil
+	}
+	errs := isWebURL(at, w.ClientURL, "https")
+	if u, err := url.Parse(w.ClientURL); err == nil && strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		errs = append(errs, field.Invalid(at, withoutSecrets(w.ClientURL), "must end after its host and port; each webhook has a path of its own"))
+	}
+	if w.Certificates.Source == v1alpha1.CertificatesFiles {
+		errs = append(errs, field.Forbidden(at, "with certificates from files the operator does not write webhook configurations: put the address there"))
+	}
+	return errs
 }
 
 func judgeCertificates(c *v1alpha1.OperatorConfiguration, webhooks *field.Path) field.ErrorList {
@@ -156,7 +198,28 @@ func oneOf(at *field.Path, value string, allowed ...string) field.ErrorList {
 
 func isURL(at *field.Path, value string) field.ErrorList {
 	if _, err := url.Parse(value); err != nil {
-		return field.ErrorList{field.Invalid(at, value, "must be a URL")}
+		return field.ErrorList{field.Invalid(at, withoutSecrets(value), "must be a URL")}
+	}
+	return nil
+}
+
+// isWebURL wants more: somebody sends requests there.
+func isWebURL(at *field.Path, value string, schemes ...string) field.ErrorList {
+	u, err := url.Parse(value)
+	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" {
+		return field.ErrorList{field.Invalid(at, withoutSecrets(value), "must be a URL with a host that begins with "+strings.Join(schemes, ":// or ")+"://")}
+	}
+	return nil
+}
+
+// isListener accepts what a process can listen on, and 0 for not at all.
+func isListener(at *field.Path, value string) field.ErrorList {
+	if value == "0" || value == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(value)
+	if n, wrong := strconv.Atoi(port); err != nil || wrong != nil || len(validation.IsValidPortNum(n)) > 0 {
+		return field.ErrorList{field.Invalid(at, value, "must be an address with a port, such as :8080, or 0 for none")}
 	}
 	return nil
 }

@@ -58,8 +58,11 @@ func (t Timing) patience() time.Duration {
 	return min(t.Duration/t.Renew*t.Renew, t.Duration-t.margin())
 }
 
-// settle is how long a new holder waits for a cluster-wide operator that never says that it let go.
-func (t Timing) settle() time.Duration { return min(t.Renew, longestSettle) }
+// settle is how long a new holder waits for a cluster-wide operator that never says that it let go: longer than one of ours
+// that does not hear of the Lease goes on, and not longer than the Lease, which is renewed meanwhile.
+func (t Timing) settle() time.Duration {
+	return min(max(min(t.Renew, longestSettle), trust+straggle), t.Duration)
+}
 
 // retry is the pause after a request that failed.
 func (t Timing) retry() time.Duration { return min(max(t.Renew/5, shortestRenewal), longestRetry) }

@@ -51,8 +51,9 @@ func TestWorkEndsBeforeTheLeaseDoes(t *testing.T) {
 	}{
 		"the defaults":                        {Timing{30 * time.Second, 10 * time.Second}, 25 * time.Second, 10 * time.Second},
 		"one renewal may fail":                {Timing{20 * time.Second, 10 * time.Second}, 20*time.Second - 20*time.Second/6, 10 * time.Second},
-		"a lease of a second":                 {Timing{time.Second, 500 * time.Millisecond}, time.Second - time.Second/6, 500 * time.Millisecond},
+		"a lease of a second":                 {Timing{time.Second, 500 * time.Millisecond}, time.Second - time.Second/6, time.Second},
 		"renewals that do not fit in exactly": {Timing{39 * time.Second, 10 * time.Second}, 30 * time.Second, 10 * time.Second},
+		"frequent renewals":                   {Timing{30 * time.Second, time.Second}, 25 * time.Second, 6 * time.Second},
 		"a long lease":                        {Timing{10 * time.Minute, time.Minute}, 10*time.Minute - 5*time.Second, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,6 +38,8 @@ type Census struct {
 	Expiry func() (leaf, authority time.Time)
 	// Leases returns the namespaces that have an operator of their own, with what that means to this one.
 	Leases func() map[string]string
+	// Metrics forget the namespaces that nothing is in any longer.
+	Metrics *Metrics
 }
 
 // Describe names what is counted.
@@ -68,18 +70,23 @@ func (c *Census) Collect(into chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), censusTimeout)
 	defer cancel()
+	whole, live := true, map[string]bool{}
 	for _, kind := range c.Kinds {
 		statuses, paused, err := c.count(ctx, kind)
 		if err != nil {
-			into <- prometheus.NewInvalidMetric(resourcesTotal.desc(), err)
+			whole = false // one cache that does not answer must not hide everything else
 			continue
 		}
 		for at, n := range statuses {
+			live[at.namespace] = true
 			put(resourcesTotal, n, kind.Kind, at.namespace, at.status)
 		}
 		for namespace, n := range paused {
 			put(pausedTotal, n, kind.Kind, namespace)
 		}
+	}
+	if whole {
+		c.Metrics.forgetAllBut(live)
 	}
 }
 

@@ -7,6 +7,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,12 +31,16 @@ type Metrics struct {
 	writes            *prometheus.CounterVec
 	quietPasses       *prometheus.CounterVec
 	timeToReady       *prometheus.HistogramVec
+
+	mu sync.Mutex
+	// namespaces are those that passes were counted for.
+	namespaces map[string]bool
 }
 
 // NewMetrics returns metrics that count from zero, and registers them.
 func NewMetrics(registry prometheus.Registerer, c clock.PassiveClock) (*Metrics, error) {
 	m := &Metrics{
-		clock:             c,
+		clock: c, namespaces: map[string]bool{},
 		reconcileDuration: reconcileDuration.histogram(), reconcileTotal: reconcileTotal.counter(), reconcileErrors: reconcileErrors.counter(),
 		webhookDuration: webhookDuration.histogram(), webhookRequests: webhookRequests.counter(), webhookDenials: webhookDenials.counter(),
 		writes: writesTotal.counter(), quietPasses: quietPasses.counter(), timeToReady: timeToReady.histogram(),
@@ -86,6 +91,7 @@ func (m *Metrics) Measured(kind string, traces Traces, next reconcile.Reconciler
 		result, err := next.Reconcile(ctx, req)
 		end(pass.Writes(), err)
 		outcome := outcomeOf(result, err)
+		m.know(req.Namespace)
 		m.reconcileDuration.WithLabelValues(kind, req.Namespace, outcome).Observe(m.clock.Since(began).Seconds())
 		m.reconcileTotal.WithLabelValues(kind, req.Namespace, outcome).Inc()
 		if err != nil {
@@ -96,6 +102,28 @@ func (m *Metrics) Measured(kind string, traces Traces, next reconcile.Reconciler
 		}
 		return result, err
 	})
+}
+
+func (m *Metrics) know(namespace string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.namespaces[namespace] = true
+}
+
+// forgetAllBut drops what was counted for namespaces that are gone. Where they come and go, it would grow for ever.
+func (m *Metrics) forgetAllBut(live map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for namespace := range m.namespaces {
+		if live[namespace] {
+			continue
+		}
+		delete(m.namespaces, namespace)
+		gone := prometheus.Labels{labelNamespace: namespace}
+		m.reconcileDuration.DeletePartialMatch(gone)
+		m.reconcileTotal.DeletePartialMatch(gone)
+		m.reconcileErrors.DeletePartialMatch(gone)
+	}
 }
 
 func outcomeOf(result reconcile.Result, err error) string {

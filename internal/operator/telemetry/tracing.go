@@ -5,7 +5,7 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"time"
 
@@ -47,7 +47,7 @@ func NewTraces(ctx context.Context, o TraceOptions) (Traces, error) {
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint))
 	if err != nil {
-		return Traces{}, fmt.Errorf("set up traces to %s: %w", o.Endpoint, err)
+		return Traces{}, errors.New("traces cannot be set up: tracing.endpoint is no address of a collector") // the cause quotes it
 	}
 	return Traces{provider: sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
@@ -57,7 +57,8 @@ func NewTraces(ctx context.Context, o TraceOptions) (Traces, error) {
 	)}, nil
 }
 
-// Start waits for the end of the process and then sends what was not sent yet. It makes Traces a runnable of the manager.
+// Start waits for the end of the process and then sends what was not sent yet. It does not belong into a manager, which would
+// hand leadership on only after that.
 func (t Traces) Start(ctx context.Context) error {
 	<-ctx.Done()
 	if t.provider == nil {
@@ -69,9 +70,6 @@ func (t Traces) Start(ctx context.Context) error {
 	_ = t.provider.Shutdown(last)
 	return nil
 }
-
-// NeedLeaderElection says that standbys record, too.
-func (Traces) NeedLeaderElection() bool { return false }
 
 func (t Traces) tracer() trace.Tracer {
 	if t.provider == nil {
@@ -111,7 +109,8 @@ func (r transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !trace.SpanFromContext(req.Context()).IsRecording() {
 		return r.next.RoundTrip(req)
 	}
-	ctx, span := r.tracer.Start(req.Context(), req.Method+" "+req.URL.Path, trace.WithSpanKind(trace.SpanKindClient))
+	ctx, span := r.tracer.Start(req.Context(), req.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("url.path", req.URL.Path)))
 	defer span.End()
 	answer, err := r.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {

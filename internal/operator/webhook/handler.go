@@ -111,7 +111,7 @@ func (s *Server) count(kind, verb, operation string, a answer, began time.Time) 
 		result = denied
 	}
 	if verb == validate || result == denied {
-		s.options.Observe(kind, operation, result, a.reason, s.options.Clock.Since(began))
+		s.options.Observe(Judgement{Kind: kind, Operation: operation, Result: result, Reason: a.reason, Took: s.options.Clock.Since(began)})
 	}
 }
 
@@ -123,8 +123,9 @@ func known(o admissionv1.Operation) string {
 	return unknownOperation
 }
 
-// receive reads a review. Only so many are read and worked on at once; the others wait for their turn without their body.
-// Whoever calls has to leave when the work is done.
+// receive reads a review. Whoever sends has little time for it, and few may send much at once: a caller that holds back its
+// body, or has a large one, is in nobody's way. Only so many reviews are then worked on at once. Whoever calls has to leave
+// when the work is done.
 func (s *Server) receive(ctx context.Context, w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, func(), *httpError) {
 	nothing := func() {}
 	if r.Method != http.MethodPost {
@@ -134,23 +135,39 @@ func (s *Server) receive(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, nothing, &httpError{http.StatusUnsupportedMediaType, reasonBadRequest, errors.New("an admission review is application/json")}
 	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		w.Header().Set("Retry-After", "1")
-		return nil, nothing, &httpError{http.StatusServiceUnavailable, reasonUnavailable, errors.New("too many admission reviews at once")}
+	if r.ContentLength < 0 || r.ContentLength > largeBody {
+		leave, problem := s.enter(ctx, w, s.large)
+		if problem != nil {
+			return nil, nothing, problem
+		}
+		defer leave()
 	}
-	leave := func() { <-s.slots }
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a server of ours can
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		problem := fmt.Errorf("an admission review has at most %d bytes", tooLarge.Limit)
-		return nil, leave, &httpError{http.StatusRequestEntityTooLarge, reasonBadRequest, problem}
+		return nil, nothing, &httpError{http.StatusRequestEntityTooLarge, reasonBadRequest, problem}
 	}
 	if err != nil {
-		return nil, leave, &httpError{http.StatusBadRequest, reasonBadRequest, errors.New("the admission review broke off")}
+		return nil, nothing, &httpError{http.StatusBadRequest, reasonBadRequest, errors.New("the admission review broke off")}
+	}
+	leave, problem := s.enter(ctx, w, s.slots)
+	if problem != nil {
+		return nil, nothing, problem
 	}
 	request, problem := decode(body)
 	return request, leave, problem
+}
+
+// enter waits for a place among those who do something at once.
+func (s *Server) enter(ctx context.Context, w http.ResponseWriter, places chan struct{}) (func(), *httpError) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		w.Header().Set("Retry-After", "1")
+		return nil, &httpError{http.StatusServiceUnavailable, reasonUnavailable, errors.New("too many admission reviews at once")}
+	}
 }
 
 func decode(body []byte) (*admissionv1.AdmissionRequest, *httpError) {

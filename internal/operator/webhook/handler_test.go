@@ -35,11 +35,11 @@ type notebook struct {
 	logged   []string
 }
 
-func (n *notebook) observe(kind, operation, result, reason string, took time.Duration) {
+func (n *notebook) observe(j Judgement) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.observed = append(n.observed, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", kind, operation, result, reason)))
-	if took < 0 {
+	n.observed = append(n.observed, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", j.Kind, j.Operation, j.Result, j.Reason)))
+	if j.Took < 0 {
 		n.observed = append(n.observed, "negative time")
 	}
 }

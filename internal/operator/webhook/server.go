@@ -29,6 +29,7 @@ import (
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
+	bodyTimeout     = 2 * time.Second
 	writeTimeout    = 15 * time.Second
 	longestHeader   = 64 << 10
 	shutdownTimeout = 10 * time.Second
@@ -38,6 +39,10 @@ const (
 
 	// largestBody holds an old and a new object of the three MiB that an API server accepts each, and what is around them.
 	largestBody = 7 << 20
+
+	// largeBody is where bodies begin of which only a few are in memory at once. Graphs are far smaller.
+	largeBody       = 1 << 20
+	largeConcurrent = 4
 )
 
 // Defaults of Options.
@@ -78,8 +83,8 @@ type Options struct {
 	Excluded func(namespace string) bool
 	// MayCreate tells whether a user may create graphs in a namespace. Without it nobody may, in any but the request's own.
 	MayCreate func(ctx context.Context, user authenticationv1.UserInfo, namespace string) (bool, error)
-	// Observe hears of every judgement: whether it was allowed or denied, and the reason of a denial.
-	Observe func(kind, operation, result, reason string, took time.Duration)
+	// Observe hears of every judgement.
+	Observe func(Judgement)
 
 	// Drain is how long the server goes on serving after it was told to end.
 	Drain time.Duration
@@ -90,6 +95,13 @@ type Options struct {
 
 	Clock clock.PassiveClock
 	Log   logr.Logger
+}
+
+// Judgement is one object that was judged: whether it was allowed or denied, and the reason of a denial.
+type Judgement struct {
+	Kind, Operation string
+	Result, Reason  string
+	Took            time.Duration
 }
 
 // The ages of a server.
@@ -103,6 +115,7 @@ const (
 type Server struct {
 	options Options
 	slots   chan struct{}
+	large   chan struct{}
 	age     atomic.Int32
 	// connections are those that clients hold.
 	connections *connections
@@ -133,13 +146,10 @@ func New(o Options) (*Server, error) {
 		o.MayCreate = func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, nil }
 	}
 	if o.Observe == nil {
-		o.Observe = func(_, _, _, _ string, _ time.Duration) {}
+		o.Observe = func(Judgement) {}
 	}
-	return &Server{options: o, slots: make(chan struct{}, o.Concurrency), connections: newConnections(o.Clock)}, nil
+	return &Server{options: o, slots: make(chan struct{}, o.Concurrency), large: make(chan struct{}, largeConcurrent), connections: newConnections(o.Clock)}, nil
 }
-
-// NeedLeaderElection is false: every replica answers.
-func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends, and then for as long as it takes clients to turn to somebody else.
 func (s *Server) Start(ctx context.Context) error {

@@ -33,8 +33,6 @@ func (s *Server) judge(ctx context.Context, k kind, r *admissionv1.AdmissionRequ
 		return allow()
 	case r.SubResource == "status": // what we wrote is not judged
 		return allow()
-	case s.options.Excluded(r.Namespace):
-		return allow()
 	}
 	obj := k.empty()
 	if err := json.UnmarshalCaseSensitivePreserveInts(r.Object.Raw, obj); err != nil {
@@ -50,6 +48,14 @@ func (s *Server) judge(ctx context.Context, k kind, r *admissionv1.AdmissionRequ
 			return badRequest("the old object is no %s", k.name)
 		}
 	}
+	// Whose rules count in a namespace is settled by a Lease, which a tenant may be able to write. Whom the operator acts for
+	// is not.
+	if a, ok := s.deputy(ctx, r, old, obj); !ok {
+		return a
+	}
+	if s.options.Excluded(r.Namespace) {
+		return allow()
+	}
 	verdict := admission.Judge(k.name, old, obj, admission.Circumstances{
 		Restricted:     s.options.Restricted,
 		InferencePools: s.options.InferencePools(),
@@ -58,13 +64,19 @@ func (s *Server) judge(ctx context.Context, k kind, r *admissionv1.AdmissionRequ
 	})
 	if len(verdict.Errors) > 0 {
 		s.options.Log.V(1).Info("Refused a write", "kind", k.name, "namespace", r.Namespace, "name", r.Name, "fields", fields(verdict.Errors))
-		return refusal(r, verdict, reasonValidation)
-	}
-	if a, ok := s.deputy(ctx, r, old, obj); !ok {
-		a.response.Warnings = verdict.Warnings
-		return a
+		return refusal(r, verdict, reasonOf(verdict.Errors))
 	}
 	return allow(verdict.Warnings...)
+}
+
+// reasonOf tells a write that somebody else might do from one that nobody may.
+func reasonOf(errs field.ErrorList) string {
+	for _, err := range errs {
+		if err.Type != field.ErrorTypeForbidden {
+			return reasonValidation
+		}
+	}
+	return reasonForbidden
 }
 
 // fields are where the problems are. What is there is nobody's business but the user's.

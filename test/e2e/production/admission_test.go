@@ -298,8 +298,8 @@ func rollingRestart(t *testing.T, b *balancer, ns string, old ...*replica) {
 	for _, r := range old {
 		startReplica(t, b, "")
 		awaitBothReady(t, b)
+		r.Stop() // connections still reach it until the balancer notices
 		b.remove(r)
-		r.Stop()
 	}
 	linger(t, l, 2*rate)
 	l.stop(t, "rolling restart")

@@ -33,8 +33,9 @@ type replica struct {
 	ready   bool
 }
 
-// readinessPeriod is how often the balancer asks. A kubelet and a kube-proxy together take longer.
-const readinessPeriod = 200 * time.Millisecond
+// readinessPeriod is how often the balancer asks. Until then it sends connections to a replica that is ending, as a Service
+// does whose endpoints are behind.
+const readinessPeriod = time.Second
 
 func startBalancer(t *testing.T) *balancer {
 	t.Helper()
@@ -68,7 +69,7 @@ func (b *balancer) add(r *replica) {
 	b.replicas = append(b.replicas, r)
 }
 
-// remove takes a replica out at once, as happens to a pod that is being deleted.
+// remove forgets a replica that has ended.
 func (b *balancer) remove(r *replica) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,10 +35,10 @@ type observed struct {
 }
 
 func (o *observed) observe(_ *certs.Options, s *server.Options) {
-	s.Observe = func(kind, operation, result, reason string, _ time.Duration) {
+	s.Observe = func(j server.Judgement) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.lines = append(o.lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", kind, operation, result, reason)))
+		o.lines = append(o.lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", j.Kind, j.Operation, j.Result, j.Reason)))
 	}
 }
 

@@ -1,0 +1,152 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+)
+
+// hundred graphs are enough for their controllers to get in each other's way, and few enough for every change.
+const hundred = 100
+
+// Kinds as their controllers are called.
+const (
+	graphKind     = "DynamoGraphDeployment"
+	componentKind = "DynamoComponentDeployment"
+)
+
+// TestAHundredGraphs is one story: an operator as users run it, a process with webhooks and leader election, from a hundred
+// new graphs to none. Creates, updates, deletes, events and reads are exact. Status writes are not, because time decides
+// about some of them; boundStatus says which.
+func TestAHundredGraphs(t *testing.T) {
+	s := NewStage(t, BuildOperator(t))
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *Stage)
+	}{
+		{"are made with one request per child", made},
+		{"are looked at again, and then left alone, without a request", lookedAtAgain},
+		{"cost a new operator no write", takenOver},
+		{"are changed with one request per changed child", changed},
+		{"go without a request", deleted},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { part.run(t, s) }) {
+			return // what follows starts from where this should have ended
+		}
+	}
+}
+
+// expect compares requests with what they should be, and shows some of those that were made.
+func expect(t *testing.T, want, got Requests, records []localcluster.AuditRecord) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		text := Transcript(records, OperatorUser)
+		t.Errorf("requests (-want +got):\n%s\nthe last: %s", diff, text[max(0, len(text)-4000):])
+	}
+	if refused := Refused(records, OperatorUser); len(refused) > 0 && want != (Requests{}) {
+		t.Errorf("requests were refused: %v", refused)
+	}
+}
+
+// boundStatus looks at the status writes of a change of all graphs, of which time decides.
+//
+// A component is told to be not ready, and then to be ready. If its Deployment is rolled out before the pass that made it
+// has ended, it is told once. A graph is told both, too, and between them how far its two components are: that each was
+// processed and is ready makes three more messages before the last. Such progress is told a second after the write
+// before it at the earliest, so that a machine that is quick has none of it.
+func boundStatus(t *testing.T, records []localcluster.AuditRecord) {
+	t.Helper()
+	objects := map[string][]localcluster.AuditRecord{}
+	for _, r := range records {
+		if r.User == OperatorUser && r.Subresource == "status" {
+			objects[r.Resource+"/"+r.Name] = append(objects[r.Resource+"/"+r.Name], r)
+		}
+	}
+	if len(objects) != 3*hundred {
+		t.Errorf("statuses of %d objects were written, want %d", len(objects), 3*hundred)
+	}
+	for object, writes := range objects {
+		most := 2
+		if strings.HasPrefix(object, "dynamographdeployments/") {
+			most = 5
+		}
+		if len(writes) > most {
+			t.Errorf("%d status writes of %s, want at most %d", len(writes), object, most)
+		}
+		for i := 1; i < len(writes)-1; i++ {
+			if pause := writes[i].Received.Sub(writes[i-1].Received); pause < time.Second {
+				t.Errorf("progress of %s was told %s after the write before, want a second at least", object, pause)
+			}
+		}
+	}
+}
+
+func made(t *testing.T, s *Stage) {
+	w := s.Fill(hundred, s.Graph)
+	boundStatus(t, w.Records)
+	got := w.Requests
+	got.Status = 0
+	expect(t, Requests{Creates: children * hundred, Events: hundred}, got, w.Records)
+	lag := SimulatorLag(w.Records, OperatorUser, SimulatorUser)
+	if lag.Count != 2*hundred {
+		t.Errorf("%d Deployments were rolled out, want %d", lag.Count, 2*hundred)
+	}
+	t.Logf("%d status writes; Ready after %s, each after %.2f s; a Deployment was rolled out %.0f ms after it was made; operator: %s CPU, %.0f MiB",
+		w.Requests.Status, w.Span.Round(time.Millisecond), w.Each.P50, 1000*lag.P50, w.CPU[s.Operator.Name], MiB(w.Operator.Peak))
+}
+
+func lookedAtAgain(t *testing.T, s *Stage) {
+	before, begin, trail := Passes(t, s.Operator, graphKind), time.Now(), NewTrail(t)
+	s.ChangeGraphs(hundred, Touch("hello"))
+	records := trail.Settle(OperatorUser, Limit(hundred))
+	expect(t, Requests{}, Fold(records, OperatorUser), records)
+	if passes := Passes(t, s.Operator, graphKind) - before; passes < hundred {
+		t.Errorf("graphs were looked at %d times, so that nothing was counted", passes)
+	}
+	// The Lease is renewed once a second. A loaded machine may do it less often; nobody does it more often.
+	if n, most := FoldUpkeep(records, OperatorUser).Leases, int(time.Since(begin)/time.Second)+1; n > most {
+		t.Errorf("%d requests for the Lease, want at most %d", n, most)
+	}
+}
+
+func takenOver(t *testing.T, s *Stage) {
+	trail := NewTrail(t)
+	s.Restart()
+	records := trail.Settle(OperatorUser, Limit(hundred))
+	got := Fold(records, OperatorUser)
+	got.Reads = 0 // of what the cluster serves and of certificates; below is that no object of a user is among them
+	expect(t, Requests{}, got, records)
+	for _, r := range records {
+		if r.User == OperatorUser && strings.HasPrefix(r.Namespace, "perf-") {
+			t.Errorf("the new operator asked: %s %s/%s in %s", r.Verb, r.Resource, r.Name, r.Namespace)
+		}
+	}
+	if passes := Passes(t, s.Operator, componentKind); passes < 2*hundred {
+		t.Errorf("components were looked at %d times, so that nothing was counted", passes)
+	}
+}
+
+func changed(t *testing.T, s *Stage) {
+	w := s.Change(hundred, 2, Image("registry.example.com/dynamo:2", "Frontend", "Decode"))
+	boundStatus(t, w.Records)
+	got := w.Requests
+	got.Status = 0
+	expect(t, Requests{Updates: 4 * hundred, Events: hundred}, got, w.Records) // two components and two Deployments
+}
+
+func deleted(t *testing.T, s *Stage) {
+	before, trail := Passes(t, s.Operator, graphKind), NewTrail(t)
+	s.DeleteGraphs(hundred)
+	records := trail.Settle(OperatorUser, Limit(hundred))
+	expect(t, Requests{}, Fold(records, OperatorUser), records)
+	if passes := Passes(t, s.Operator, graphKind) - before; passes < hundred {
+		t.Errorf("graphs were looked at %d times, so that nothing was counted", passes)
+	}
+}

@@ -1,0 +1,69 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// Metric asks an operator for a metric: the sum of all its series that have the labels, each as in `name="value"`. To ask
+// has a price, since the operator counts its objects for the answer, so it is not done while something is timed.
+func Metric(t testing.TB, p *harness.Process, name string, labels ...string) float64 {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Metrics+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("ask %s for metrics: %v", p.Name, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("ask %s for metrics: %v", p.Name, err)
+	}
+	return sumSeries(string(text), name, labels)
+}
+
+func sumSeries(text, name string, labels []string) float64 {
+	total := 0.0
+	for line := range strings.Lines(text) {
+		series, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if !ok || !strings.HasPrefix(series, name+"{") || !hasAll(series, labels) {
+			continue
+		}
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			total += n
+		}
+	}
+	return total
+}
+
+func hasAll(series string, labels []string) bool {
+	for _, label := range labels {
+		if !strings.Contains(series, label) {
+			return false
+		}
+	}
+	return true
+}
+
+// Passes is how often an operator has looked at objects of a kind.
+func Passes(t testing.TB, p *harness.Process, kind string) int {
+	t.Helper()
+	return int(Metric(t, p, "controller_runtime_reconcile_total", `controller="`+kind+`"`))
+}
+
+// Waiting is how many objects an operator still has to look at.
+func Waiting(t testing.TB, p *harness.Process) int {
+	t.Helper()
+	return int(Metric(t, p, "workqueue_depth"))
+}

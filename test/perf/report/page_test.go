@@ -1,0 +1,89 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/test/perf"
+)
+
+// stored are a whole run and a later trial.
+func stored() Stored {
+	run := perf.Result{Date: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), Commit: "0123456789"}
+	for _, n := range []int{0, 200, 1000, 2000} {
+		run.Rows = append(run.Rows, perf.Row{Scenario: perf.ScenarioReady, N: n, Values: map[string]float64{
+			perf.ValuePeak: 50 + float64(n)/20, perf.ValueRatio: 1.25, perf.ValueSeconds: float64(n) / 40, perf.ValuePerGraph: 25, perf.ValueWrites: 16,
+		}})
+	}
+	run.Rows = append(run.Rows, perf.Row{Scenario: perf.ScenarioPods, N: 100, Values: map[string]float64{
+		"pods": 1000, perf.ValueSeconds: 40, "podsBound": 1000, "podsBoundLastSeconds": 31.5, "cpuSeconds kwok": 12,
+	}})
+	run.Finish()
+	trial := perf.Result{Date: run.Date.Add(time.Hour), Commit: "fedcba9876", Changed: true}
+	trial.Rows = []perf.Row{{Scenario: perf.ScenarioReady, N: 50, Values: map[string]float64{perf.ValueRatio: 9}}}
+	trial.Finish()
+	return Stored{
+		Runs: []perf.Result{run, trial}, Steps: []Step{{"2026-05-05", "Rendered once", "operator CPU per graph", "30 ms", "20 ms"}},
+		Benchmarks: "Judge-2  1.5µ ± 2%",
+	}
+}
+
+func TestThePageShowsTheLatestRunThatWasNoTrial(t *testing.T) {
+	t.Parallel()
+	page := stored().Files()["performance.md"]
+	for _, want := range []string{
+		"| 1,000 graphs Ready | x null writer | 1.25 | 2 | 1.30 | 12.7 at 200, 18.5 at 500 | aim | 2026-05-06, 0123456 |",
+		"| event to status, p99 | ms |  | 100 | 30 |  | not measured yet |  |",
+		"| 2000 | 50 s |  | 1.25 x | 16 |  |  | 150 MiB |",
+		"1000 pods of 100 graphs were Ready after 40 s",
+		"| podsBound | 1000 | 0 s | 31.5 s |",
+		"| kwok | 12 s |",
+		"| 2026-05-05 | Rendered once | operator CPU per graph | 30 ms | 20 ms |",
+		"Judge-2  1.5µ ± 2%",
+		"| fedcba9 with changes |",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+func TestPlotsAreWellFormedWhateverThereIsToShow(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]Stored{"runs": stored(), "nothing": {}} {
+		for file, text := range s.Files() {
+			if !strings.HasSuffix(file, ".svg") {
+				continue
+			}
+			decoder := xml.NewDecoder(strings.NewReader(text))
+			for {
+				_, err := decoder.Token()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s, %s: %v\n%s", name, file, err, text)
+				}
+			}
+			if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+				t.Errorf("%s, %s has a place that is none:\n%s", name, file, text)
+			}
+		}
+	}
+}
+
+func TestTicksAreRoundAndReachTheLargestValue(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[float64]float64{0: 1, 1: 0.2, 5: 1, 18.5: 4, 101: 25, 229: 50, 2000: 400, 2001: 500, 2600: 1000} {
+		if got := step(most); got < want*0.999 || got > want*1.001 {
+			t.Errorf("up to %v the step is %v, want %v", most, got, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Row is what one scenario measured. The names of its values carry their unit.
+type Row struct {
+	Scenario string             `json:"scenario"`
+	N        int                `json:"n"`
+	Values   map[string]float64 `json:"values"`
+}
+
+// String lists what was measured, for people.
+func (r Row) String() string {
+	lines := []string{fmt.Sprintf("%s, N = %d", r.Scenario, r.N)}
+	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
+		lines = append(lines, fmt.Sprintf("%10.4g %s", r.Values[name], name))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Result is one run: when, where, of what, and what it showed.
+type Result struct {
+	Date   time.Time `json:"date"`
+	Commit string    `json:"commit"`
+	// Changed tells that files differed from the commit.
+	Changed bool    `json:"changed,omitempty"`
+	Machine Machine `json:"machine"`
+	// Load is the load average before the run. Much more than nothing means that others were at work.
+	Load    float64  `json:"load"`
+	Rows    []Row    `json:"rows"`
+	Figures []Figure `json:"figures"`
+}
+
+// NewResult begins a run.
+func NewResult(ctx context.Context, now time.Time) (Result, error) {
+	commit, changed, err := Commit(ctx)
+	r := Result{Date: now.UTC().Truncate(time.Second), Commit: commit, Changed: changed, Machine: ThisMachine()}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &r.Load) // it stays 0 where the kernel does not say
+	}
+	return r, err
+}
+
+// Finish judges what was measured.
+func (r *Result) Finish() { r.Figures = Judge(r.Rows) }
+
+// Misses are the figures that are worse than they must be.
+func (r *Result) Misses() []string {
+	var missed []string
+	for _, f := range r.Figures {
+		if f.Verdict == Miss {
+			missed = append(missed, fmt.Sprintf("%s: %.4g %s, must be at most %.4g", f.Name, f.Value, f.Unit, f.Must))
+		}
+	}
+	return missed
+}
+
+// Write stores the run in a directory, under its date and commit.
+func (r *Result) Write(directory string) (string, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("encode the result: %w", err)
+	}
+	path := filepath.Join(directory, fmt.Sprintf("run-%s-%.7s.json", r.Date.Format("20060102T150405Z"), r.Commit))
+	if err := errors.Join(os.MkdirAll(directory, 0o755), os.WriteFile(path, append(text, '\n'), 0o644)); err != nil {
+		return "", fmt.Errorf("store the result: %w", err)
+	}
+	return path, nil
+}
+
+// ReadResults returns the runs in a directory, the oldest first.
+func ReadResults(directory fs.FS) ([]Result, error) {
+	files, err := fs.Glob(directory, "run-*.json")
+	if err != nil {
+		return nil, fmt.Errorf("look for results: %w", err)
+	}
+	var all []Result
+	for _, name := range files {
+		text, err := fs.ReadFile(directory, name)
+		if err != nil {
+			return nil, fmt.Errorf("read result %s: %w", name, err)
+		}
+		var r Result
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("read result %s: %w", name, err)
+		}
+		all = append(all, r)
+	}
+	slices.SortStableFunc(all, func(a, b Result) int { return cmp.Or(a.Date.Compare(b.Date), cmp.Compare(a.Commit, b.Commit)) })
+	return all, nil
+}
+
+// Find returns the row of a scenario at a size.
+func Find(rows []Row, scenario string, n int) (Row, bool) {
+	for _, r := range rows {
+		if r.Scenario == scenario && r.N == n {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
+
+// Sizes are the rows of a scenario, from the smallest to the largest.
+func Sizes(rows []Row, scenario string) []Row {
+	var of []Row
+	for _, r := range rows {
+		if r.Scenario == scenario {
+			of = append(of, r)
+		}
+	}
+	slices.SortStableFunc(of, func(a, b Row) int { return cmp.Compare(a.N, b.N) })
+	return of
+}

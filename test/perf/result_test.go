@@ -1,0 +1,98 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// board are rows as a whole run has them. Peak is the memory at each size.
+func board(peak map[int]float64) []Row {
+	var rows []Row
+	for n, mib := range peak {
+		rows = append(rows, Row{ScenarioReady, n, map[string]float64{
+			ValuePeak: mib, ValueRatio: 1.2, ValuePerGraph: 20 + float64(n)/1000, ValueWrites: 16, ValueCPU: 25,
+		}})
+	}
+	return append(rows,
+		Row{ScenarioRestart, 1000, map[string]float64{ValueAllWrites: 0}},
+		Row{ScenarioIdle, 1000, map[string]float64{ValueOther: 6, ValueWindow: 600}},
+		Row{ScenarioAdmission, 1000, map[string]float64{ValueOver: 2, ValueRate: 100}},
+	)
+}
+
+func TestFiguresAreJudgedAtTheSizesTheirGoalsAreSetFor(t *testing.T) {
+	t.Parallel()
+	full := map[int]float64{0: 50, 200: 60, 1000: 100, 2000: 150}
+	for name, tc := range map[string]struct {
+		rows []Row
+		want map[string]Verdict
+	}{
+		"a whole run": {board(full), map[string]Verdict{
+			"1,000 graphs Ready": Aimed, "growth: time per graph at 2,000 over 200": Aimed,
+			"writes, status writes and events per graph": Pass, "operator CPU per graph": Miss,
+			"memory per 1,000 more graphs": Pass, "writes after a restart": Aimed,
+			"idle: requests besides leases and watches": Miss, "admission over no webhook at 200/s, p99": Trial, // at half the rate
+		}},
+		"a trial": {board(map[int]float64{20: 60, 50: 70}), map[string]Verdict{
+			"1,000 graphs Ready": Trial, "growth: time per graph at 2,000 over 200": Trial,
+			"writes, status writes and events per graph": Trial, "operator CPU per graph": Trial,
+			"memory per 1,000 more graphs": Trial, "writes after a restart": Aimed,
+			"idle: requests besides leases and watches": Miss, "admission over no webhook at 200/s, p99": Trial,
+		}},
+		"nothing": {nil, map[string]Verdict{}},
+	} {
+		got := map[string]Verdict{}
+		for _, f := range Judge(tc.rows) {
+			got[f.Name] = f.Verdict
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: verdicts (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, f := range Judge(board(full)) {
+		if f.Name == "memory per 1,000 more graphs" && (f.Value < 49.9 || f.Value > 50.1) {
+			t.Errorf("memory grows by %v MiB per 1,000 graphs, want 50", f.Value)
+		}
+	}
+}
+
+func TestAResultComesBackAsItWasStored(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	newer := Result{
+		Date: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), Commit: "0123456789", Machine: ThisMachine(), Load: 0.5,
+		Rows: board(map[int]float64{1000: 100}),
+	}
+	newer.Finish()
+	older := newer
+	older.Date = newer.Date.Add(-time.Hour)
+	for _, r := range []Result{newer, older} {
+		path, err := r.Write(directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(path, "Z-0123456.json") {
+			t.Errorf("it is stored in %s", path)
+		}
+	}
+	got, err := ReadResults(os.DirFS(directory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Result{older, newer}, got); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	if m := newer.Misses(); len(m) != 2 {
+		t.Errorf("misses: %q", m)
+	}
+	if newer.Machine.Cores == 0 || newer.Machine.GoVersion == "" {
+		t.Errorf("nothing is known of the machine: %+v", newer.Machine)
+	}
+}

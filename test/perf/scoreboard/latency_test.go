@@ -1,0 +1,174 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scoreboard_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/perf"
+)
+
+// patience is how long a single sample may take.
+const patience = 2 * time.Minute
+
+// latency is a distribution of milliseconds as values.
+func latency(milliseconds []float64) values {
+	d := perf.Distribute(milliseconds)
+	return values{perf.ValueP50: d.P50, perf.ValueP99: d.P99, "maxMilliseconds": d.Max, "samples": float64(d.Count)}
+}
+
+func milliseconds(d time.Duration) float64 { return 1000 * d.Seconds() }
+
+// images notes when Deployments were seen with an image for the first time.
+type images struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (i *images) see(event watch.Event, at time.Time) {
+	d, ok := event.Object.(*appsv1.Deployment)
+	if !ok {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if _, known := i.at[c.Image]; !known {
+			i.at[c.Image] = at
+		}
+	}
+}
+
+func (i *images) await(t *testing.T, image string) time.Time {
+	t.Helper()
+	var at time.Time
+	harness.Eventually(t, patience, "a Deployment with image "+image, func() (bool, string) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		var ok bool
+		at, ok = i.at[image]
+		return ok, "there is none"
+	})
+	return at
+}
+
+// editDuringResync is how long a user waits for an edit while a new operator looks at n graphs: from the request that
+// changes an image to the Deployment that has it. Edits follow each other until the operator has looked at everything, which
+// it is asked from time to time; then another operator starts, until there are enough samples.
+func editDuringResync(t *testing.T, binary string, n int) values {
+	const few = 5 // edits between two questions, which cost the operator time
+	s := converged(t, binary, n)
+	seen := &images{at: map[string]time.Time{}}
+	s.Follow(&appsv1.DeploymentList{}, seen.see)
+	var took []float64
+	starts := 0
+	for len(took) < *samples {
+		starts++
+		s.Restart()
+		for busy := true; busy && len(took) < *samples; busy = perf.Waiting(t, s.Operator) > 0 {
+			for range few {
+				image := fmt.Sprintf("registry.example.com/dynamo:edit-%d", len(took))
+				sent := s.ChangeOne((len(took)*7)%n, perf.Image(image, "Frontend"))
+				took = append(took, milliseconds(seen.await(t, image).Sub(sent)))
+			}
+		}
+	}
+	v := latency(took)
+	v["starts"] = float64(starts)
+	return v
+}
+
+// eventToStatus is how long after a workload's status was stored its graph's status is seen to follow, with n others at
+// rest: down and up again.
+func eventToStatus(t *testing.T, binary string, n int) values {
+	s := converged(t, binary, n)
+	s.StopSimulator()
+	api := s.Client(perf.SimulatorUser)
+	var took []float64
+	for i := range *samples {
+		key := s.Key((i / 2 * 7) % n)
+		up := i%2 == 1
+		d := &appsv1.Deployment{}
+		d.Namespace, d.Name = key.Namespace, names.Component(key.Name, "Decode")
+		sent := time.Now()
+		if err := api.Status().Patch(t.Context(), d, available(up)); err != nil {
+			t.Fatalf("report Deployment %s: %v", d.Name, err)
+		}
+		stored := time.Now()
+		took = append(took, milliseconds(s.Recorder.AwaitFlip(key, up, sent, patience).Sub(stored)))
+	}
+	return latency(took)
+}
+
+// available is a patch of a Deployment's status.
+func available(up bool) client.Patch {
+	counts, status := `"readyReplicas":null,"availableReplicas":null,"unavailableReplicas":1`, "False"
+	if up {
+		counts, status = `"readyReplicas":1,"availableReplicas":1,"unavailableReplicas":null`, "True"
+	}
+	return client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{`+counts+`,"conditions":[{"type":"Available","status":"`+status+`","reason":"Measured"}]}}`))
+}
+
+// admission is how much longer the creation of a graph takes with webhooks than without, at a fixed rate. Graphs are created
+// without being stored, so that nothing but admission differs, by turns with and without, beside the same operator.
+func admission(t *testing.T, binary string, _ int) values {
+	const turns = 3
+	s := perf.NewStage(t, binary)
+	count := *rate * *samples / 40 // five seconds at the usual numbers
+	api := s.Client(perf.UserGenerator)
+	var with, without []float64
+	admit(t, s, api, count/5) // connections are made
+	for turn := range turns {
+		if turn > 0 {
+			harness.InstallWebhooks(t)
+		}
+		s.AwaitStamps(true)
+		with = append(with, admit(t, s, api, count)...)
+		s.RemoveWebhooks()
+		s.AwaitStamps(false)
+		without = append(without, admit(t, s, api, count)...)
+	}
+	on, off := perf.Distribute(with), perf.Distribute(without)
+	return values{
+		perf.ValueRate: float64(*rate), perf.ValueOver: on.P99 - off.P99, "samples": float64(on.Count),
+		perf.ValueP50: on.P50, perf.ValueP99: on.P99, "p50WithoutMilliseconds": off.P50, "p99WithoutMilliseconds": off.P99,
+	}
+}
+
+// admit sends requests at the rate, whether or not those before were answered, and returns how long each took from the
+// moment it was due.
+func admit(t *testing.T, s *perf.Stage, api client.Client, count int) []float64 {
+	t.Helper()
+	took, failed := make([]float64, count), make([]error, count)
+	ticker := time.NewTicker(time.Second / time.Duration(*rate))
+	defer ticker.Stop()
+	var sending sync.WaitGroup
+	begin := time.Now()
+	for i := range count {
+		<-ticker.C
+		sending.Go(func() {
+			due := begin.Add(time.Duration(i+1) * time.Second / time.Duration(*rate))
+			failed[i] = api.Create(context.Background(), s.Graph(i), client.DryRunAll)
+			took[i] = milliseconds(time.Since(due))
+		})
+	}
+	sending.Wait()
+	for _, err := range failed {
+		if err != nil {
+			t.Fatalf("create a graph without storing it: %v", err)
+		}
+	}
+	return took
+}

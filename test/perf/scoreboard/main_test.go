@@ -1,0 +1,122 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes about an hour
+// on two quiet cores, so it runs when it is asked for:
+//
+//	make perf
+//	make perf PERFFLAGS='-sizes=0,20,50 -graphs=50 -idle=20s -results=' (a trial)
+//	make perf PERFFLAGS='-run Scoreboard/idle'
+//
+// Every scenario has a fresh control plane, whose data nothing was written to before.
+package scoreboard_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dynamo-operator/dynamo-operator/test/perf"
+)
+
+// Flags of a run. The defaults are what goals are set for.
+var (
+	wanted   = flag.Bool("perf", os.Getenv("DYNAMO_PERF") != "", "measure; without it there are no tests here")
+	sizes    = flag.String("sizes", "0,200,1000,2000", "numbers of graphs whose way to Ready is measured")
+	usual    = flag.Int("graphs", 1000, "number of graphs in the other scenarios")
+	samples  = flag.Int("samples", 200, "samples of a latency")
+	idle     = flag.Duration("idle", 10*time.Minute, "how long to watch an operator that has nothing to do")
+	rate     = flag.Int("rate", 200, "admissions per second")
+	foreign  = flag.Int("foreign-pods", 10_000, "pods of others")
+	secrets  = flag.Int("foreign-secrets", 300, "Secrets of others, of a megabyte each")
+	among    = flag.Int("foreign-graphs", 200, "number of graphs among them")
+	repeats  = flag.Int("repeats", 3, "starts of the operator of which the median memory counts")
+	crews    = flag.Int("pod-graphs", 100, "number of graphs in the tier with pods")
+	replicas = flag.Int("pod-replicas", 5, "pods of each of their two components")
+	results  = flag.String("results", "", "directory to store the result in, empty for none")
+	operator = flag.String("operator", "", "operator to measure, empty for that of this tree")
+	profiles = flag.String("profiles", "", "directory for CPU and heap profiles, see TestProfile")
+)
+
+// TestMain runs nothing unless it is asked to: make test asserts counts, and has no hour for the rest.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !*wanted {
+		return
+	}
+	log.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// values are what a scenario measured.
+type values map[string]float64
+
+// scenario is a row of the board.
+type scenario struct {
+	name string
+	n    int
+	run  func(t *testing.T, binary string, n int) values
+}
+
+func scenarios(t *testing.T) []scenario {
+	t.Helper()
+	var all []scenario
+	for text := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("-sizes: %v", err)
+		}
+		all = append(all, scenario{perf.ScenarioReady, n, ready})
+	}
+	return append(all,
+		scenario{perf.ScenarioRestart, *usual, restart},
+		scenario{perf.ScenarioIdle, *usual, idleness},
+		scenario{perf.ScenarioEdit, *usual, editDuringResync},
+		scenario{perf.ScenarioEvent, *usual, eventToStatus},
+		scenario{perf.ScenarioAdmission, *usual, admission},
+		scenario{perf.ScenarioUpdate, *usual, updateStorm},
+		scenario{perf.ScenarioDelete, *usual, deleteStorm},
+		scenario{perf.ScenarioForeign, *among, foreignObjects},
+		scenario{perf.ScenarioPods, *crews, pods},
+	)
+}
+
+func TestScoreboard(t *testing.T) {
+	binary := *operator
+	if binary == "" {
+		binary = perf.BuildOperator(t)
+	}
+	result, err := perf.NewResult(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios(t) {
+		t.Run(fmt.Sprintf("%s %d", s.name, s.n), func(t *testing.T) {
+			row := perf.Row{Scenario: s.name, N: s.n, Values: s.run(t, binary, s.n)}
+			t.Logf("%s", row)
+			result.Rows = append(result.Rows, row)
+		})
+	}
+	result.Finish()
+	for _, f := range result.Figures {
+		t.Logf("%-60s %10.4g %-14s must %-6.4g aim %-6.4g %s", f.Name, f.Value, f.Unit, f.Must, f.Aim, f.Verdict)
+	}
+	for _, miss := range result.Misses() {
+		t.Error(miss)
+	}
+	if *results == "" {
+		return
+	}
+	path, err := result.Write(*results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("stored in %s", path)
+}

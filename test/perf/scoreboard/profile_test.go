@@ -1,0 +1,63 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scoreboard_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"testing"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/perf"
+)
+
+// TestProfile shows what an operator does with its time and its memory while n graphs become Ready. It runs inside this
+// process, where everybody else is, too: what belongs to the operator carries a label.
+//
+//	make perf PERFFLAGS='-run TestProfile -graphs=200 -profiles=/tmp/profiles'
+//	go tool pprof -tagfocus=part=operator /tmp/profiles/cpu.pprof
+//
+// There are no webhooks, which need a process of their own; nothing of this is a figure.
+func TestProfile(t *testing.T) {
+	if *profiles == "" {
+		return // nobody wants one
+	}
+	if err := os.MkdirAll(*profiles, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := perf.NewBed(t, "")
+	b.Simulate()
+	recorder := b.Record()
+	cpu := create(t, "cpu.pprof")
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		t.Fatal(err)
+	}
+	// Goroutines inherit the labels of those who start them.
+	pprof.Do(t.Context(), pprof.Labels("part", "operator"), func(context.Context) { harness.StartOperator(t, harness.ClusterWide) })
+	sent := b.CreateGraphs(*usual, b.Graph)
+	ready := recorder.AwaitAll(*usual, 1, perf.Limit(*usual))
+	pprof.StopCPUProfile()
+	for _, name := range []string{"heap", "allocs", "mutex"} {
+		if err := pprof.Lookup(name).WriteTo(create(t, name+".pprof"), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d graphs were Ready after %s; profiles are in %s", *usual, perf.Span(sent, ready), *profiles)
+}
+
+func create(t *testing.T, name string) *os.File {
+	t.Helper()
+	file, err := os.Create(filepath.Join(*profiles, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return file
+}

@@ -1,0 +1,98 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scoreboard_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+	"github.com/dynamo-operator/dynamo-operator/test/perf"
+)
+
+// ready is the way of n new graphs to Ready, beside that of the null writer. With none it is what an operator costs that
+// has just been installed.
+func ready(t *testing.T, binary string, n int) values {
+	var null time.Duration
+	if n > 0 {
+		t.Run("null writer", func(t *testing.T) { null = perf.NewBed(t, binary).NullWriter(n) })
+	}
+	s := perf.NewStage(t, binary)
+	w := s.Fill(n, s.Graph)
+	v := values{perf.ValuePeak: perf.MiB(w.Operator.Peak), perf.ValueResident: perf.MiB(w.Operator.Resident)}
+	if n == 0 {
+		return v
+	}
+	v[perf.ValueNull] = null.Seconds()
+	v[perf.ValueRatio] = w.Span.Seconds() / null.Seconds()
+	v["graphP50Seconds"], v["graphP99Seconds"] = w.Each.P50, w.Each.P99
+	lag := perf.SimulatorLag(w.Records, perf.OperatorUser, perf.SimulatorUser)
+	v["simulatorP50Milliseconds"], v["simulatorP99Milliseconds"] = 1000*lag.P50, 1000*lag.P99
+	v.work(w, s, n)
+	return v
+}
+
+// work adds what all scenarios have that are about work for n graphs.
+func (v values) work(w perf.Work, s *perf.Stage, n int) {
+	per := func(count int) float64 { return float64(count) / float64(n) }
+	v[perf.ValueSeconds] = w.Span.Seconds()
+	v[perf.ValuePerGraph] = 1000 * w.Span.Seconds() / float64(n)
+	v[perf.ValueWrites] = per(w.Requests.Writes())
+	v["objectWritesPerGraph"] = per(w.Requests.Creates + w.Requests.Updates + w.Requests.Deletes)
+	v["statusWritesPerGraph"], v["eventsPerGraph"], v["readsPerGraph"] = per(w.Requests.Status), per(w.Requests.Events), per(w.Requests.Reads)
+	refused := perf.Refused(w.Records, perf.OperatorUser)
+	v["conflicts"], v["throttled"] = float64(refused[http.StatusConflict]), float64(refused[http.StatusTooManyRequests])
+	v["revisionsPerGraph"] = float64(w.Revisions) / float64(n)
+	for name, part := range map[string]string{
+		perf.ValueCPU: s.Operator.Name, perf.ValueServerCPU: localcluster.APIServer,
+		"etcdCPUMillisecondsPerGraph": localcluster.Etcd, "driverCPUMillisecondsPerGraph": perf.Driver,
+	} {
+		v[name] = 1000 * w.CPU[part].Seconds() / float64(n)
+	}
+}
+
+// converged is a stage with n graphs that are Ready and an operator that has settled.
+func converged(t *testing.T, binary string, n int) *perf.Stage {
+	t.Helper()
+	s := perf.NewStage(t, binary)
+	s.Fill(n, s.Graph)
+	return s
+}
+
+// restart is what a new operator does that finds n graphs as they should be.
+func restart(t *testing.T, binary string, n int) values {
+	s := converged(t, binary, n)
+	s.Operator.Stop()
+	trail, begin := perf.NewTrail(t), time.Now()
+	s.Operator = s.StartOperator()
+	leads := time.Since(begin)
+	records := trail.Settle(perf.OperatorUser, perf.Limit(n))
+	got, used := perf.Fold(records, perf.OperatorUser), s.Usage(s.Operator.Name)
+	return values{
+		perf.ValueAllWrites: float64(got.Writes()), "reads": float64(got.Reads),
+		"leadsSeconds": leads.Seconds(), "operatorCPUMilliseconds": 1000 * used.CPU.Seconds(),
+		perf.ValuePeak: perf.MiB(used.Peak), perf.ValueResident: perf.MiB(used.Resident),
+	}
+}
+
+// idleness is an operator of n graphs that nobody touches.
+func idleness(t *testing.T, binary string, n int) values {
+	s := converged(t, binary, n)
+	trail, meter := perf.NewTrail(t), s.Meter(s.Operator.Name)
+	perf.Wait(t, *idle)
+	records, used := trail.Read(), meter.CPU()
+	got, upkeep := perf.Fold(records, perf.OperatorUser), perf.FoldUpkeep(records, perf.OperatorUser)
+	if got != (perf.Requests{}) {
+		t.Logf("an operator that has nothing to do asked: %s", perf.Transcript(records, perf.OperatorUser))
+	}
+	hourly := func(count int) float64 { return float64(count) * float64(time.Hour) / float64(*idle) }
+	return values{
+		perf.ValueWindow: idle.Seconds(),
+		perf.ValueOther:  hourly(got.Writes() + got.Reads),
+		"leasesPerHour":  hourly(upkeep.Leases), "watchesPerHour": hourly(upkeep.Watches),
+		"operatorCPUPercent": 100 * used[s.Operator.Name].Seconds() / idle.Seconds(),
+		perf.ValueResident:   perf.MiB(s.Usage(s.Operator.Name).Resident),
+	}
+}
