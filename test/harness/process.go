@@ -32,6 +32,16 @@ var operatorBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// OperatorBinary is the operator of this tree as a program.
+func OperatorBinary(t testing.TB) string {
+	t.Helper()
+	path, err := operatorBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // Process is an operator that runs as it does for users: its own process, its own memory, its own signals.
 type Process struct {
 	// Name is unique; User is its identity at the API server; Health and Metrics are where it listens.
@@ -57,12 +67,9 @@ type ProcessOptions struct {
 // StartProcess starts the operator as a process and waits until it is ready. It is killed with the test.
 func StartProcess(t testing.TB, o ProcessOptions) *Process {
 	t.Helper()
-	binary, err := o.Binary, error(nil)
+	binary := o.Binary
 	if binary == "" {
-		binary, err = operatorBinary()
-	}
-	if err != nil {
-		t.Fatal(err)
+		binary = OperatorBinary(t)
 	}
 	grantShippedRole(t, o.Namespace, o.User)
 	RESTConfig(t, o.User) // makes its credentials

@@ -31,9 +31,12 @@ const (
 	// memoryLimit is what the shipped manifest tells the Go runtime.
 	memoryLimit = "GOMEMLIMIT=536870912"
 
-	// OperatorUser is the operator's identity, SimulatorUser that of whoever rolls Deployments out.
-	OperatorUser  = "operator-perf"
+	// OperatorUser is the operator's identity.
+	OperatorUser = "operator-perf"
+	// SimulatorUser is that of whoever rolls Deployments out.
 	SimulatorUser = localcluster.UserSimulator
+	// GeneratorUser is that of whoever makes graphs and watches them.
+	GeneratorUser = localcluster.UserAdmin
 
 	// namespaces is over how many namespaces graphs are spread.
 	namespaces = 20

@@ -15,18 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
-	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
-
-// UserGenerator is who makes graphs and watches them.
-const UserGenerator = localcluster.UserAdmin
 
 // Follow watches all objects of a kind and hands every state of them to see, one after the other, with the time at which
 // it arrived, until the returned function is called or the test ends.
 func (b *Bed) Follow(list client.ObjectList, see func(event watch.Event, at time.Time)) (stop func()) {
 	b.t.Helper()
-	api, err := client.NewWithWatch(harness.RESTConfig(b.t, UserGenerator), client.Options{Scheme: harness.Scheme(b.t)})
+	api, err := client.NewWithWatch(harness.RESTConfig(b.t, GeneratorUser), client.Options{Scheme: harness.Scheme(b.t)})
 	if err != nil {
 		b.t.Fatalf("make a recorder's client: %v", err)
 	}

@@ -6,6 +6,7 @@ package perf
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,8 +60,11 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 		workers.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= n || ctx.Err() != nil {
+				if i >= n {
 					return nil
+				}
+				if err := ctx.Err(); err != nil {
+					return err
 				}
 				if err := do(ctx, i); err != nil {
 					return fmt.Errorf("number %d: %w", i, err)
@@ -74,7 +78,7 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 // CreateGraphs creates n graphs and returns when the request of each was sent.
 func (b *Bed) CreateGraphs(n int, graph func(i int) *v1alpha1.DynamoGraphDeployment) []time.Time {
 	b.t.Helper()
-	api := b.Client(UserGenerator)
+	api := b.Client(GeneratorUser)
 	sent := make([]time.Time, n)
 	b.Each(n, "create graphs", func(ctx context.Context, i int) error {
 		g := graph(i)
@@ -87,7 +91,7 @@ func (b *Bed) CreateGraphs(n int, graph func(i int) *v1alpha1.DynamoGraphDeploym
 // ChangeGraphs patches n graphs with a merge patch and returns when the request of each was sent.
 func (b *Bed) ChangeGraphs(n int, patch string) []time.Time {
 	b.t.Helper()
-	api := b.Client(UserGenerator)
+	api := b.Client(GeneratorUser)
 	sent := make([]time.Time, n)
 	b.Each(n, "change graphs", func(ctx context.Context, i int) error {
 		sent[i] = time.Now()
@@ -99,7 +103,7 @@ func (b *Bed) ChangeGraphs(n int, patch string) []time.Time {
 // DeleteGraphs deletes n graphs and returns when the first request was sent.
 func (b *Bed) DeleteGraphs(n int) time.Time {
 	b.t.Helper()
-	api := b.Client(UserGenerator)
+	api := b.Client(GeneratorUser)
 	begin := time.Now()
 	b.Each(n, "delete graphs", func(ctx context.Context, i int) error { return api.Delete(ctx, b.named(i)) })
 	return begin
@@ -112,21 +116,18 @@ func (b *Bed) named(i int) *v1alpha1.DynamoGraphDeployment {
 	return g
 }
 
-// Touch is a patch that means nothing to the operator, Image one that rolls both services of a graph out anew.
+// Touch is a merge patch that means nothing to the operator.
 func Touch(note string) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{"example.com/note":%q}}}`, note)
 }
 
 // Image is a merge patch that gives the named services another image.
 func Image(image string, services ...string) string {
-	text := ""
-	for i, service := range services {
-		if i > 0 {
-			text += ","
-		}
-		text += fmt.Sprintf(`%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}`, service, image)
+	members := make([]string, 0, len(services))
+	for _, service := range services {
+		members = append(members, fmt.Sprintf(`%q:{"extraPodSpec":{"mainContainer":{"image":%q}}}`, service, image))
 	}
-	return `{"spec":{"services":{` + text + `}}}`
+	return `{"spec":{"services":{` + strings.Join(members, ",") + `}}}`
 }
 
 // ChangeOne patches one graph and returns when the request was sent.
@@ -143,7 +144,9 @@ func (b *Bed) ChangeOne(i int, patch string) time.Time {
 // RemoveWebhooks has the API server call nobody from now on, or from a moment later: see AwaitStamps.
 func (b *Bed) RemoveWebhooks() {
 	b.t.Helper()
-	for _, c := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
+	for _, c := range []client.Object{
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+	} {
 		if err := harness.Client(b.t).DeleteAllOf(b.t.Context(), c); err != nil {
 			b.t.Fatalf("remove webhooks: %v", err)
 		}

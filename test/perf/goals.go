@@ -90,7 +90,8 @@ func goals() []goal {
 		{"event to status, p99", "ms", 100, 30, "", at(ScenarioEvent, ValueP99, usual)},
 		{"admission over no webhook at 200/s, p99", "ms", 10, 3, "", with(ValueRate, 200, anySize(ScenarioAdmission, ValueOver))},
 		{"idle: requests besides leases and watches", "per hour", 0, 0, "", with(ValueWindow, 600, at(ScenarioIdle, ValueOther, usual))},
-		{"memory with 10,000 foreign pods and 300 MB of Secrets", "% more", 5, 5, "", with(ValueForeign, 10_000, anySize(ScenarioForeign, ValueChange))},
+		{"memory with 10,000 foreign pods and 300 MB of Secrets", "% more", 5, 5, "",
+			with(ValueForeign, 10_000, anySize(ScenarioForeign, ValueChange))},
 		// An update changes two components and two Deployments; the graph and its components are told twice each.
 		{"update: writes, status writes and events per graph", "requests", 1.35 * 10, 1.2 * 10, "", at(ScenarioUpdate, ValueWrites, usual)},
 		{"delete: writes of the operator", "requests", 0, 0, "", at(ScenarioDelete, ValueAllWrites, usual)},

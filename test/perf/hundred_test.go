@@ -98,7 +98,7 @@ func made(t *testing.T, s *Stage) {
 	if lag.Count != 2*hundred {
 		t.Errorf("%d Deployments were rolled out, want %d", lag.Count, 2*hundred)
 	}
-	t.Logf("%d status writes; Ready after %s, each after %.2f s; a Deployment was rolled out %.0f ms after it was made; operator: %s CPU, %.0f MiB",
+	t.Logf("%d status writes; Ready after %s, half of them after %.2f s; Deployments rolled out after %.0f ms; operator: %s CPU, %.0f MiB",
 		w.Requests.Status, w.Span.Round(time.Millisecond), w.Each.P50, 1000*lag.P50, w.CPU[s.Operator.Name], MiB(w.Operator.Peak))
 }
 

@@ -55,7 +55,8 @@ func Commit(ctx context.Context) (commit string, changed bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("ask git for the commit: %w", err)
 	}
-	status, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ":/", ":(top,exclude)test/perf/results", ":(top,exclude)docs").Output()
+	status, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ":/",
+		":(top,exclude)test/perf/results", ":(top,exclude)docs").Output()
 	if err != nil {
 		return "", false, fmt.Errorf("ask git for changes: %w", err)
 	}

@@ -31,8 +31,8 @@ const nullUser = "null-writer"
 
 // NullWriter is the least that anybody can do: for every graph, which exists, it creates the nine children as they are
 // rendered and writes three statuses, one request after the other, on all connections, from bytes made beforehand. No
-// operator runs and no webhook is called. It returns how long that took from the first request to the last answer.
-func (b *Bed) NullWriter(n int) time.Duration {
+// operator runs and no webhook is called. Its span is from the first request to the last answer.
+func (b *Bed) NullWriter(n int) Work {
 	b.t.Helper()
 	harness.GrantShippedRole(b.t, nullUser)
 	w, err := newWriter(harness.RESTConfig(b.t, nullUser), harness.Client(b.t).RESTMapper())
@@ -40,7 +40,7 @@ func (b *Bed) NullWriter(n int) time.Duration {
 		b.t.Fatal(err)
 	}
 	graphs := make([]*v1alpha1.DynamoGraphDeployment, n)
-	api := b.Client(UserGenerator)
+	api := b.Client(GeneratorUser)
 	b.Each(n, "create graphs for the null writer", func(ctx context.Context, i int) error {
 		graphs[i] = b.Graph(i)
 		return api.Create(ctx, graphs[i])
@@ -51,9 +51,9 @@ func (b *Bed) NullWriter(n int) time.Duration {
 			b.t.Fatal(err)
 		}
 	}
-	begin := time.Now()
+	meter, revision, begin := b.Meter(), b.Revision(), time.Now()
 	b.Each(n, "write what a graph needs", func(ctx context.Context, i int) error { return w.send(ctx, work[i]) })
-	return time.Since(begin)
+	return Work{Span: time.Since(begin), CPU: meter.CPU(), Revisions: b.Revision() - revision}
 }
 
 // write is what is sent about one object.
@@ -197,8 +197,10 @@ func graphStatus(g *v1alpha1.DynamoGraphDeployment) v1alpha1.DynamoGraphDeployme
 }
 
 func isTrue(kind, reason string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "All resources are ready", ObservedGeneration: 1,
-		LastTransitionTime: metav1.Now()}
+	return metav1.Condition{
+		Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "All resources are ready",
+		ObservedGeneration: 1, LastTransitionTime: metav1.Now(),
+	}
 }
 
 // send makes all requests of a graph, one after the other.

@@ -60,7 +60,8 @@ type Work struct {
 	Records  []localcluster.AuditRecord
 	Requests Requests
 	Upkeep   Upkeep
-	// CPU is what each process used until then, Operator what the operator has had in its life.
+	// CPU is what each process used until then, the driver until all were Ready; Operator is what the operator has had in
+	// its life.
 	CPU      map[string]time.Duration
 	Operator Usage
 	// Revisions is how many writes of anybody were stored.
@@ -88,9 +89,11 @@ func (s *Stage) work(n int, generation int64, begin func() []time.Time) Work {
 	sent := begin()
 	ready := s.Recorder.AwaitAll(n, generation, Limit(n))
 	w := Work{Span: Span(sent, ready), Each: Since(sent, ready)}
+	driven := meter.CPU()[Driver] // what follows is reading
 	w.Records = trail.Settle(OperatorUser, Limit(n))
 	w.Requests, w.Upkeep = Fold(w.Records, OperatorUser), FoldUpkeep(w.Records, OperatorUser)
 	w.CPU, w.Operator, w.Revisions = meter.CPU(), s.Usage(s.Operator.Name), s.Revision()-revision
+	w.CPU[Driver] = driven
 	return w
 }
 

@@ -31,7 +31,7 @@ const (
 // steps are the way from a graph to Ready where there are pods, in the order of one graph.
 func steps() []step {
 	return []step{
-		{"graphsCreated", UserGenerator, "create", "dynamographdeployments", ""},
+		{"graphsCreated", GeneratorUser, "create", "dynamographdeployments", ""},
 		{"componentsApplied", OperatorUser, "patch", "dynamocomponentdeployments", ""},
 		{"deploymentsApplied", OperatorUser, "patch", "deployments", ""},
 		{"replicaSetsCreated", deploymentController, "create", "replicasets", ""},

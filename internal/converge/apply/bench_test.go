@@ -28,8 +28,10 @@ func typical() *appsv1.Deployment {
 	}
 	main := corev1.Container{
 		Name: "main", Image: "registry.example.com/dynamo:1", Command: []string{"/bin/sh", "-c"}, Args: []string{"python3 -m dynamo.vllm"},
-		Ports:        []corev1.ContainerPort{{Name: "system", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}},
-		Resources:    corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1")}},
+		Ports: []corev1.ContainerPort{{Name: "system", ContainerPort: 9090, Protocol: corev1.ProtocolTCP}},
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			"cpu": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("1"),
+		}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "shared-memory", MountPath: "/dev/shm"}},
 		StartupProbe: probe("/live"), LivenessProbe: probe("/live"), ReadinessProbe: probe("/health"),
 	}

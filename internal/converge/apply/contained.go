@@ -29,6 +29,10 @@ var mergeKeys = map[string][]string{
 	"topologySpreadConstraints": {"topologyKey"},
 }
 
+// atomicMaps are the maps that the API server replaces whole. One key more than wanted is another meaning: a Service whose
+// selector has one finds no pod.
+var atomicMaps = map[string]bool{"selector": true, "matchLabels": true, "nodeSelector": true}
+
 // quantities are members, and members of members, that hold resource amounts: the server may answer "500m" to "0.5".
 var (
 	quantityMembers = map[string]bool{"sizeLimit": true, "size": true, "divisor": true}
@@ -63,6 +67,9 @@ func containedIn(parent, member string, want, got any) bool {
 }
 
 func mapContained(member string, want, got map[string]any) bool {
+	if atomicMaps[member] && len(want) != len(got) {
+		return false
+	}
 	for key, value := range want {
 		live, ok := got[key]
 		if !ok || !containedIn(member, key, value, live) {

@@ -42,6 +42,8 @@ func TestContained(t *testing.T) {
 		"keyed by another member":         {`{"volumeMounts":[{"name":"a","mountPath":"/x"}]}`, `{"volumeMounts":[{"name":"b","mountPath":"/y"},{"name":"a","mountPath":"/x","readOnly":false}]}`, true},
 		"list where a map is wanted":      {`{"a":{}}`, `{"a":[]}`, false},
 		"empty object":                    {`{"emptyDir":{}}`, `{"emptyDir":{"medium":""}}`, true},
+		"atomic map, one key more":        {`{"selector":{"a":"1"}}`, `{"selector":{"a":"1","b":"2"}}`, false},
+		"atomic map inside another":       {`{"selector":{"matchLabels":{"a":"1"}}}`, `{"selector":{"matchLabels":{"a":"1"}}}`, true},
 		"null against nothing":            {`{"a":null}`, `{}`, false},
 	} {
 		if got := contained(decode(t, tc.intent), decode(t, tc.live)); got != tc.want {

@@ -21,7 +21,8 @@ func BenchmarkUnchanged(b *testing.B) {
 	w := NewWriter(nil, nil, recent.NewStore(clock), clock)
 	g := builders.TwoComponents("ns", "g").Obj()
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReady} {
-		g.Status.Conditions = append(g.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Message: "All resources are ready"})
+		ready := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Message: "All resources are ready"}
+		g.Status.Conditions = append(g.Status.Conditions, ready)
 	}
 	change := Change{Before: g, After: g.DeepCopy(), Was: g.Status.Conditions, Is: g.Status.Conditions}
 	b.ReportAllocs()

@@ -405,3 +405,32 @@ func TestAServerThatCannotListenSaysSo(t *testing.T) {
 		t.Error("a server without certificates was made")
 	}
 }
+
+func TestCallersThatHoldBackTheirBodyAreInNobodysWay(t *testing.T) {
+	t.Parallel()
+	r := run(t, func(o *Options) { o.Concurrency = 2 })
+	within(t, "readiness", func() bool { return r.Ready(nil) == nil })
+	api := r.client(t, nil)
+	var held sync.WaitGroup
+	t.Cleanup(held.Wait) // after all that is closed below
+	for range 8 {
+		body, sender := io.Pipe()
+		held.Go(func() { _, _ = sender.Write([]byte("{")) })
+		t.Cleanup(func() { _ = sender.Close() })
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address+Paths()[0], body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.ContentLength = 1000
+		held.Go(func() {
+			answer, err := api.Do(req)
+			if err == nil {
+				_ = answer.Body.Close()
+			}
+		})
+	}
+	if answer, err := r.review(t.Context(), api); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("an honest caller got %+v, %v", answer, err)
+	}
+}

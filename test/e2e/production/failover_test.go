@@ -123,8 +123,8 @@ func TestAnotherReplicaGoesOnWhenTheLeaderIsKilledDuringARollout(t *testing.T) {
 	}
 	t.Logf("the standby wrote %s after the leader was killed, and %d graphs were done after %s", first.Sub(killed).Round(time.Millisecond), graphs,
 		converged.Round(time.Millisecond))
-	// The Lease lasts 15 s, and is looked at every 1 to 2.2 s.
-	if took := first.Sub(killed); took > 19*time.Second {
+	// The Lease lasts 15 s, and is looked at every 1 to 2.2 s. The rest is for a machine that does other things, too.
+	if took := first.Sub(killed); took > 25*time.Second {
 		t.Errorf("the standby took %s to begin", took)
 	}
 	after := children(t, ns)

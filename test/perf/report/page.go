@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dynamo-operator/dynamo-operator/test/perf"
@@ -85,7 +86,7 @@ func (s Stored) page() string {
 	b.WriteString("## How it is measured\n\n" + strings.TrimSpace(method) + "\n\n")
 	s.steps(&b)
 	if s.Benchmarks != "" {
-		b.WriteString("## Micro-benchmarks\n\nMedians of several runs, and how far they lie apart, by benchstat; `make bench` repeats them and says what changed.\n\n" +
+		b.WriteString("## Micro-benchmarks\n\nMedians of several runs, and how far they lie apart, by benchstat; `make bench` repeats them.\n\n" +
 			"```\n" + strings.TrimSpace(s.Benchmarks) + "\n```\n\n")
 	}
 	s.runs(&b)
@@ -112,8 +113,13 @@ func (s Stored) figures(b *strings.Builder) {
 		if f, run, ok := s.latest(goal.Name); ok {
 			now, verdict, where = number(f.Value), string(f.Verdict), label(run)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", goal.Name, goal.Unit, now, number(goal.Must), number(goal.Aim), goal.Reference, verdict, where)
+		cells(b, goal.Name, goal.Unit, now, number(goal.Must), number(goal.Aim), goal.Reference, verdict, where)
 	}
+}
+
+// cells writes a row of a table.
+func cells(b *strings.Builder, texts ...string) {
+	b.WriteString("| " + strings.Join(texts, " | ") + " |\n")
 }
 
 func label(r perf.Result) string {
@@ -162,8 +168,8 @@ func (s Stored) sizes(b *strings.Builder) {
 		b.WriteString("No run of several numbers of graphs is stored yet.\n\n")
 		return
 	}
-	fmt.Fprintf(b, "Run of %s.\n\n| Graphs | Seconds | Null writer | Ratio | Writes per graph | Operator CPU per graph | API server CPU per graph | Most memory |\n"+
-		"|---|---|---|---|---|---|---|---|\n", label(run))
+	fmt.Fprintf(b, "Run of %s.\n\n| Graphs | Seconds | Null writer | Ratio | Writes per graph | Operator CPU per graph | "+
+		"API server CPU per graph | Most memory |\n|---|---|---|---|---|---|---|---|\n", label(run))
 	for _, row := range perf.Sizes(run.Rows, perf.ScenarioReady) {
 		v := func(name, unit string) string {
 			value, ok := row.Values[name]
@@ -172,7 +178,7 @@ func (s Stored) sizes(b *strings.Builder) {
 			}
 			return strings.TrimSpace(number(value) + " " + unit)
 		}
-		fmt.Fprintf(b, "| %d | %s | %s | %s | %s | %s | %s | %s |\n", row.N, v(perf.ValueSeconds, "s"), v(perf.ValueNull, "s"), v(perf.ValueRatio, "x"),
+		cells(b, strconv.Itoa(row.N), v(perf.ValueSeconds, "s"), v(perf.ValueNull, "s"), v(perf.ValueRatio, "x"),
 			v(perf.ValueWrites, ""), v(perf.ValueCPU, "ms"), v(perf.ValueServerCPU, "ms"), v(perf.ValuePeak, "MiB"))
 	}
 	b.WriteString("\n")
@@ -186,16 +192,18 @@ func (s Stored) pods(b *strings.Builder) {
 			continue
 		}
 		row := of[len(of)-1]
-		fmt.Fprintf(b, "## With pods\n\n%s pods of %d graphs were Ready after %s s, with the controllers and the scheduler of Kubernetes and nodes that kwok plays (%s). "+
-			"A step takes its time where its last request comes long after that of the step before.\n\n| Step | Requests | Half of them after | The last after |\n|---|---|---|---|\n",
+		fmt.Fprintf(b, "## With pods\n\n%s pods of %d graphs were Ready after %s s, with the controllers and the scheduler of Kubernetes\n"+
+			"and nodes that kwok plays (%s). A step takes its time where its last request comes long after that of the step before.\n\n"+
+			"| Step | Requests | Half of them after | The last after |\n|---|---|---|---|\n",
 			number(row.Values["pods"]), row.N, number(row.Values[perf.ValueSeconds]), label(run))
 		for _, step := range perf.StepNames() {
-			fmt.Fprintf(b, "| %s | %s | %s s | %s s |\n", step, number(row.Values[step]), number(row.Values[step+"P50Seconds"]), number(row.Values[step+"LastSeconds"]))
+			half, last := row.Values[step+"P50Seconds"], row.Values[step+"LastSeconds"]
+			cells(b, step, number(row.Values[step]), number(half)+" s", number(last)+" s")
 		}
 		b.WriteString("\n| Process | CPU |\n|---|---|\n")
 		for _, name := range slices.Sorted(maps.Keys(row.Values)) {
 			if process, ok := strings.CutPrefix(name, "cpuSeconds "); ok {
-				fmt.Fprintf(b, "| %s | %s s |\n", process, number(row.Values[name]))
+				cells(b, process, number(row.Values[name])+" s")
 			}
 		}
 		b.WriteString("\n")
@@ -209,7 +217,7 @@ func (s Stored) steps(b *strings.Builder) {
 	}
 	b.WriteString("## Steps\n\n| Date | What | Figure | Before | After |\n|---|---|---|---|---|\n")
 	for _, step := range s.Steps {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", step.Date, step.What, step.Figure, step.Before, step.After)
+		cells(b, step.Date, step.What, step.Figure, step.Before, step.After)
 	}
 	b.WriteString("\n")
 }
@@ -224,11 +232,12 @@ func (s Stored) runs(b *strings.Builder) {
 		for _, f := range run.Figures {
 			counts[f.Verdict]++
 		}
-		changed := ""
+		commit := fmt.Sprintf("%.7s", run.Commit)
 		if run.Changed {
-			changed = " with changes"
+			commit += " with changes"
 		}
-		fmt.Fprintf(b, "| %s | %.7s%s | %d cores, %s, %s | %s | %d | %d | %d | %d |\n", run.Date.Format("2006-01-02 15:04"), run.Commit, changed,
-			run.Machine.Cores, run.Machine.CPU, run.Machine.GoVersion, number(run.Load), counts[perf.Aimed], counts[perf.Pass], counts[perf.Miss], counts[perf.Trial])
+		cells(b, run.Date.Format("2006-01-02 15:04"), commit,
+			fmt.Sprintf("%d cores, %s, %s", run.Machine.Cores, run.Machine.CPU, run.Machine.GoVersion), number(run.Load),
+			strconv.Itoa(counts[perf.Aimed]), strconv.Itoa(counts[perf.Pass]), strconv.Itoa(counts[perf.Miss]), strconv.Itoa(counts[perf.Trial]))
 	}
 }

@@ -19,7 +19,8 @@ func stored() Stored {
 	run := perf.Result{Date: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC), Commit: "0123456789"}
 	for _, n := range []int{0, 200, 1000, 2000} {
 		run.Rows = append(run.Rows, perf.Row{Scenario: perf.ScenarioReady, N: n, Values: map[string]float64{
-			perf.ValuePeak: 50 + float64(n)/20, perf.ValueRatio: 1.25, perf.ValueSeconds: float64(n) / 40, perf.ValuePerGraph: 25, perf.ValueWrites: 16,
+			perf.ValuePeak: 50 + float64(n)/20, perf.ValueRatio: 1.25, perf.ValueSeconds: float64(n) / 40,
+			perf.ValuePerGraph: 25, perf.ValueWrites: 16,
 		}})
 	}
 	run.Rows = append(run.Rows, perf.Row{Scenario: perf.ScenarioPods, N: 100, Values: map[string]float64{

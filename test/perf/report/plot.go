@@ -52,7 +52,8 @@ func (p plot) svg() string {
 	fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end" fill="#444444">graphs</text>`+"\n", width-right, height-8)
 	for i, l := range p.lines {
 		l.draw(&s, x, y)
-		fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end" fill="%s">%s</text>`+"\n", width-right, 14+13*i, l.colour, html.EscapeString(l.name))
+		fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end" fill="%s">%s</text>`+"\n",
+			width-right, 14+13*i, l.colour, html.EscapeString(l.name))
 	}
 	s.WriteString("</svg>\n")
 	return s.String()

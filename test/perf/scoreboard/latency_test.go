@@ -4,7 +4,6 @@
 package scoreboard_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -127,7 +126,7 @@ func admission(t *testing.T, binary string, _ int) values {
 	const turns = 3
 	s := perf.NewStage(t, binary)
 	count := *rate * *samples / 40 // five seconds at the usual numbers
-	api := s.Client(perf.UserGenerator)
+	api := s.Client(perf.GeneratorUser)
 	var with, without []float64
 	admit(t, s, api, count/5) // connections are made
 	for turn := range turns {
@@ -160,7 +159,7 @@ func admit(t *testing.T, s *perf.Stage, api client.Client, count int) []float64 
 		<-ticker.C
 		sending.Go(func() {
 			due := begin.Add(time.Duration(i+1) * time.Second / time.Duration(*rate))
-			failed[i] = api.Create(context.Background(), s.Graph(i), client.DryRunAll)
+			failed[i] = api.Create(t.Context(), s.Graph(i), client.DryRunAll)
 			took[i] = milliseconds(time.Since(due))
 		})
 	}

@@ -80,7 +80,7 @@ func scenarios(t *testing.T) []scenario {
 		scenario{perf.ScenarioIdle, *usual, idleness},
 		scenario{perf.ScenarioEdit, *usual, editDuringResync},
 		scenario{perf.ScenarioEvent, *usual, eventToStatus},
-		scenario{perf.ScenarioAdmission, *usual, admission},
+		scenario{perf.ScenarioAdmission, 0, admission},
 		scenario{perf.ScenarioUpdate, *usual, updateStorm},
 		scenario{perf.ScenarioDelete, *usual, deleteStorm},
 		scenario{perf.ScenarioForeign, *among, foreignObjects},

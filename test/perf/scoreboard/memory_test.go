@@ -53,13 +53,15 @@ func started(t *testing.T, b *perf.Bed, n int) memory {
 
 // populate makes pods that no node runs, and Secrets of a type that means nothing to the operator.
 func populate(b *perf.Bed) {
-	api, namespaces := b.Client(perf.UserGenerator), b.Namespaces()
+	api, namespaces := b.Client(perf.GeneratorUser), b.Namespaces()
 	b.Each(*foreign, "create pods of others", func(ctx context.Context, i int) error {
 		return api.Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespaces[i%len(namespaces)], Name: fmt.Sprintf("foreign-%05d", i), Labels: map[string]string{"app": "foreign"},
 			},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example.com/foreign:1", Args: []string{"serve", "--port=8080"}}}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example.com/foreign:1", Args: []string{"serve", "--port=8080"},
+			}}},
 		})
 	})
 	megabyte := bytes.Repeat([]byte("x"), 1_000_000)

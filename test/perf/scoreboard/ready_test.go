@@ -15,7 +15,7 @@ import (
 // ready is the way of n new graphs to Ready, beside that of the null writer. With none it is what an operator costs that
 // has just been installed.
 func ready(t *testing.T, binary string, n int) values {
-	var null time.Duration
+	var null perf.Work
 	if n > 0 {
 		t.Run("null writer", func(t *testing.T) { null = perf.NewBed(t, binary).NullWriter(n) })
 	}
@@ -25,8 +25,10 @@ func ready(t *testing.T, binary string, n int) values {
 	if n == 0 {
 		return v
 	}
-	v[perf.ValueNull] = null.Seconds()
-	v[perf.ValueRatio] = w.Span.Seconds() / null.Seconds()
+	v[perf.ValueNull], v[perf.ValueRatio] = null.Span.Seconds(), w.Span.Seconds()/null.Span.Seconds()
+	v["nullWriterAPIServerCPUMillisecondsPerGraph"] = 1000 * null.CPU[localcluster.APIServer].Seconds() / float64(n)
+	v["nullWriterDriverCPUMillisecondsPerGraph"] = 1000 * null.CPU[perf.Driver].Seconds() / float64(n)
+	v["nullWriterRevisionsPerGraph"] = float64(null.Revisions) / float64(n)
 	v["graphP50Seconds"], v["graphP99Seconds"] = w.Each.P50, w.Each.P99
 	lag := perf.SimulatorLag(w.Records, perf.OperatorUser, perf.SimulatorUser)
 	v["simulatorP50Milliseconds"], v["simulatorP99Milliseconds"] = 1000*lag.P50, 1000*lag.P99
