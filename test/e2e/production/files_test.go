@@ -67,7 +67,9 @@ func (i *issuer) issue(t *testing.T, c *x509.Certificate) (*x509.Certificate, *e
 	return made, key
 }
 
-func encoded(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+func encoded(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
 
 // mount puts a certificate into a directory as a kubelet does with a Secret: a new directory, and a link that is moved to it
 // in one step.

@@ -67,7 +67,7 @@ func (s *site) grant() {
 		s.t.Fatal(err)
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.user}}
-	own := map[string]string{names.ValidatingConfiguration: s.validating(), names.MutatingConfiguration: s.mutating(), names.WebhookAuthority: names.WebhookAuthority}
+	own := map[string]string{names.ValidatingConfiguration: s.validating(), names.MutatingConfiguration: s.mutating()}
 	for _, rule := range shipped.Rules {
 		switch {
 		case len(rule.ResourceNames) == 1 && own[rule.ResourceNames[0]] != "":
@@ -77,8 +77,11 @@ func (s *site) grant() {
 			rule.Resources = []string{"subjectaccessreviews"}
 			role.Rules = append(role.Rules, rule)
 		case slices.Contains(rule.Resources, "secrets") && slices.Contains(rule.Verbs, "create"):
-			rule.Resources, rule.Verbs = []string{"secrets"}, []string{"create"}
-			role.Rules = append(role.Rules, rule)
+			// The operator has more for the sake of others; this is what the authority needs.
+			create, own := rule, rule
+			create.Resources, create.Verbs = []string{"secrets"}, []string{"create"}
+			own.Resources, own.Verbs, own.ResourceNames = []string{"secrets"}, []string{"get", "list", "patch", "watch"}, []string{names.WebhookAuthority}
+			role.Rules = append(role.Rules, create, own)
 		}
 	}
 	s.create(role)
