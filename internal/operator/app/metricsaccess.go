@@ -115,7 +115,10 @@ func byReview(api *rest.Config, http *http.Client) (metricsserver.Filter, error)
 	if err != nil {
 		return nil, fmt.Errorf("set up reviews for the metrics: %w", err)
 	}
-	r := &readers{ask: func(ctx context.Context, token string) (bool, error) { return review(ctx, reviews, token) }, clock: clock.RealClock{}, asking: make(chan struct{}, maxAsking)}
+	r := &readers{
+		ask:   func(ctx context.Context, token string) (bool, error) { return review(ctx, reviews, token) },
+		clock: clock.RealClock{}, asking: make(chan struct{}, maxAsking),
+	}
 	return filter(r.may), nil
 }
 

@@ -24,7 +24,8 @@ import (
 var flagOf = map[string]string{
 	"discoveryBackend": "--discovery-backend", "modelExpressURL": "--model-express-url", "restrictedNamespace": "--restrictedNamespace",
 	"leaderElection.id": "--leader-election-id", "healthProbeBindAddress": "--health-probe-bind-address",
-	"mpiRunSSHSecret.namespace": "--mpi-run-ssh-secret-namespace", "metrics.bindAddress": "--metrics-bind-address", "namespaceScope.leaseDuration": "--namespace-scope-lease-duration",
+	"mpiRunSSHSecret.namespace": "--mpi-run-ssh-secret-namespace", "metrics.bindAddress": "--metrics-bind-address",
+	"namespaceScope.leaseDuration": "--namespace-scope-lease-duration",
 	"namespaceScope.renewInterval": "--namespace-scope-lease-renew-interval", "mpiRunSSHSecret.name": "--mpi-run-ssh-secret-name",
 	"metrics.secure": "--metrics-secure", "groveTerminationDelay": "--grove-termination-delay",
 }

@@ -142,8 +142,8 @@ func (s *Server) receive(ctx context.Context, w http.ResponseWriter, r *http.Req
 		}
 		defer leave()
 	}
-	connection := http.NewResponseController(w) // a recorder of a test has no deadlines, and needs none
-	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout))
+	connection := http.NewResponseController(w)                 // a recorder of a test has no deadlines, and needs none
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout)) //nolint:forbidigo // the kernel does not know the injected clock
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
 	// The server goes on reading to learn that the client left, and would take the deadline for that.
 	_ = connection.SetReadDeadline(time.Time{})

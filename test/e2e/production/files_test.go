@@ -20,7 +20,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/webhook"
@@ -120,7 +119,7 @@ func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
 	c.Name = "mounted-" + ns
 	for i := range c.Webhooks {
 		w := &c.Webhooks[i]
-		w.ClientConfig.URL = ptr.To("https://" + address + *w.ClientConfig.Service.Path)
+		w.ClientConfig.URL = new("https://" + address + *w.ClientConfig.Service.Path)
 		w.ClientConfig.Service, w.ClientConfig.CABundle = nil, encoded("CERTIFICATE", authority.certificate.Raw)
 		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}}
 	}
@@ -132,7 +131,7 @@ func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
 		port(t, address), directory))}})
 	r := &replica{Process: p, webhook: address}
 	bad := frontend(ns, "bad")
-	bad.Spec.PVCs = []v1alpha1.PVC{{Create: ptr.To(false)}}
+	bad.Spec.PVCs = []v1alpha1.PVC{{Create: new(false)}}
 	harness.Eventually(t, time.Minute, "a refusal by the webhook", func() (bool, string) {
 		err := harness.Client(t).Create(t.Context(), bad.DeepCopy())
 		return err != nil && strings.Contains(err.Error(), "spec.pvcs[0].name"), fmt.Sprint(err)
