@@ -199,7 +199,10 @@ func grantShippedRole(t testing.TB, namespace, user string) {
 	for _, w := range workloads {
 		objects = append(objects, w)
 	}
-	meta := metav1.ObjectMeta{Name: "test-operator:" + user, Namespace: namespace}
+	meta := metav1.ObjectMeta{Name: "test-operator", Namespace: namespace}
+	if user != "operator-"+namespace {
+		meta.Name += ":" + user // one of several in a namespace
+	}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
 	if namespace == ClusterWide {
 		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}

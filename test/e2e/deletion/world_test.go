@@ -111,7 +111,7 @@ func (s scene) read() faults.Versions {
 	if err != nil {
 		s.Fatal(err)
 	}
-	maps.DeleteFunc(versions, func(key, _ string) bool { return bareNamespace[key] || strings.Contains(key, "/test-operator:") })
+	maps.DeleteFunc(versions, func(key, _ string) bool { return bareNamespace[key] || strings.Contains(key, "/test-operator") })
 	return versions
 }
 
