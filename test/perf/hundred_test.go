@@ -50,8 +50,8 @@ func expect(t *testing.T, want, got Requests, records []localcluster.AuditRecord
 		text := Transcript(records, OperatorUser)
 		t.Errorf("requests (-want +got):\n%s\nthe last: %s", diff, text[max(0, len(text)-4000):])
 	}
-	if refused := Refused(records, OperatorUser); len(refused) > 0 && want != (Requests{}) {
-		t.Errorf("requests were refused: %v", refused)
+	if refused := RefusedOnly(records, OperatorUser); len(refused) > 0 && want != (Requests{}) {
+		t.Errorf("requests were refused:\n%s", Transcript(refused, OperatorUser))
 	}
 }
 

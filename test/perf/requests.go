@@ -83,12 +83,21 @@ func isReview(r localcluster.AuditRecord) bool { return strings.HasSuffix(r.Reso
 // requests are the API server's way of saying that it cannot keep up.
 func Refused(records []localcluster.AuditRecord, user string) map[int]int {
 	codes := map[int]int{}
-	for _, r := range records {
-		if r.User == user && r.Code >= http.StatusBadRequest {
-			codes[r.Code]++
-		}
+	for _, r := range RefusedOnly(records, user) {
+		codes[r.Code]++
 	}
 	return codes
+}
+
+// RefusedOnly are the requests of a user that were answered with an error, for Transcript.
+func RefusedOnly(records []localcluster.AuditRecord, user string) []localcluster.AuditRecord {
+	var refused []localcluster.AuditRecord
+	for _, r := range records {
+		if r.User == user && r.Code >= http.StatusBadRequest {
+			refused = append(refused, r)
+		}
+	}
+	return refused
 }
 
 // StatusWritesPerObject counts status writes by object.

@@ -33,6 +33,9 @@ func ready(t *testing.T, binary string, n int) values {
 	lag := perf.SimulatorLag(w.Records, perf.OperatorUser, perf.SimulatorUser)
 	v["simulatorP50Milliseconds"], v["simulatorP99Milliseconds"] = 1000*lag.P50, 1000*lag.P99
 	v.work(w, s, n)
+	if refused := perf.RefusedOnly(w.Records, perf.OperatorUser); len(refused) > 0 {
+		t.Logf("refused:\n%s", perf.Transcript(refused, perf.OperatorUser))
+	}
 	return v
 }
 
@@ -46,6 +49,7 @@ func (v values) work(w perf.Work, s *perf.Stage, n int) {
 	v["statusWritesPerGraph"], v["eventsPerGraph"], v["readsPerGraph"] = per(w.Requests.Status), per(w.Requests.Events), per(w.Requests.Reads)
 	refused := perf.Refused(w.Records, perf.OperatorUser)
 	v["conflicts"], v["throttled"] = float64(refused[http.StatusConflict]), float64(refused[http.StatusTooManyRequests])
+	v["refused"] = float64(len(perf.RefusedOnly(w.Records, perf.OperatorUser)))
 	v["revisionsPerGraph"] = float64(w.Revisions) / float64(n)
 	for name, part := range map[string]string{
 		perf.ValueCPU: s.Operator.Name, perf.ValueServerCPU: localcluster.APIServer,
