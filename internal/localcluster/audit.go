@@ -52,6 +52,9 @@ type AuditRecord struct {
 	// URI is the request as sent; requests for no resource, such as /readyz, have nothing else.
 	URI  string
 	Code int
+	// Denied tells that the user had no right to it. Quotas, webhooks and namespaces that are going away refuse with the
+	// same code what the user was allowed to ask for.
+	Denied bool
 	// Received and Answered bound the request; a watch is answered when it ends.
 	Received time.Time
 	Answered time.Time
@@ -78,6 +81,9 @@ type auditEvent struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	Annotations struct {
+		Decision string `json:"authorization.k8s.io/decision"`
+	} `json:"annotations"`
 	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
 	StageTimestamp           time.Time `json:"stageTimestamp"`
 }
@@ -124,7 +130,7 @@ func (e auditEvent) record() AuditRecord {
 		Group: e.ObjectRef.APIGroup, Version: e.ObjectRef.APIVersion,
 		Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
-		URI: e.RequestURI, Code: e.ResponseStatus.Code,
+		URI: e.RequestURI, Code: e.ResponseStatus.Code, Denied: e.Annotations.Decision == "forbid",
 		Received: e.RequestReceivedTimestamp, Answered: e.StageTimestamp,
 	}
 }

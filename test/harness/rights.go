@@ -82,7 +82,7 @@ func fold(records []localcluster.AuditRecord, named map[string]bool) []Asked {
 		}
 		a := Asked{
 			Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespaced: r.Namespace != "",
-			Selected: r.Name != "" || strings.Contains(r.URI, "Selector="), Denied: r.Code == http.StatusForbidden,
+			Selected: r.Name != "" || strings.Contains(r.URI, "Selector="), Denied: r.Denied,
 		}
 		if named[r.Resource] {
 			a.Name = r.Name

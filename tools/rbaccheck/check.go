@@ -26,7 +26,8 @@ type Exceptions struct {
 	Denied []Exception `json:"denied"`
 }
 
-// Exception names rights in the form "verb group/resource", with * for every verb.
+// Exception names rights in the form "verb group/resource", with * for every verb, and for requests that are denied with
+// the name behind it where the role restricts names.
 type Exception struct {
 	Rights []string `json:"rights"`
 	Reason string   `json:"reason"`
@@ -64,7 +65,7 @@ func Check(role Role, exceptions Exceptions, asked []Asked) []string {
 	for _, a := range asked {
 		r := a.right()
 		if a.Denied {
-			denied[right{r.verb, r.group, r.resource, ""}.String()] = a.Example
+			denied[r.String()] = a.Example
 			continue
 		}
 		// A right for all names serves those who have one for this name as well, which is why the latter is then surplus.

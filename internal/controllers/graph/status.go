@@ -225,18 +225,25 @@ func Events(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event
 	return append(removals(before, after), transitions(before, after)...)
 }
 
-// removals tell of services that left the graph, and took their objects along.
+// removals tell of services that left the graph, and took their objects along. It is one event for all of them: of two
+// that only their note tells apart, the client library sends the first and counts it twice.
 func removals(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {
-	var events []statusio.Event
+	var gone []string
 	for _, service := range slices.Sorted(maps.Keys(before.Services)) {
 		if _, stays := after.Services[service]; !stays {
-			events = append(events, statusio.Event{
-				Type: corev1.EventTypeNormal, Reason: "ServiceRemoved", Action: "Reconcile",
-				Note: fmt.Sprintf("Service %s is no longer part of the graph; what was made for it is removed", service),
-			})
+			gone = append(gone, service)
 		}
 	}
-	return events
+	if len(gone) == 0 {
+		return nil
+	}
+	note := "Service %s is no longer part of the graph; what was made for it is removed"
+	if len(gone) > 1 {
+		note = "Services %s are no longer part of the graph; what was made for them is removed"
+	}
+	return []statusio.Event{{
+		Type: corev1.EventTypeNormal, Reason: "ServiceRemoved", Action: "Reconcile", Note: fmt.Sprintf(note, strings.Join(gone, ", ")),
+	}}
 }
 
 func transitions(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {

@@ -216,6 +216,33 @@ func TestARefusedSpecKeepsTheCounts(t *testing.T) {
 	}
 }
 
+func TestServicesThatLeaveAreToldOfInOneEvent(t *testing.T) {
+	t.Parallel()
+	with := func(services ...string) v1alpha1.DynamoGraphDeploymentStatus {
+		s := v1alpha1.DynamoGraphDeploymentStatus{Services: map[string]v1alpha1.ServiceReplicaStatus{}}
+		for _, name := range services {
+			s.Services[name] = v1alpha1.ServiceReplicaStatus{}
+		}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		after v1alpha1.DynamoGraphDeploymentStatus
+		want  []string
+	}{
+		"none": {with("A", "B", "C", "D"), nil},
+		"one":  {with("A", "B", "C"), []string{"Service D is no longer part of the graph; what was made for it is removed"}},
+		"two":  {with("A", "C"), []string{"Services B, D are no longer part of the graph; what was made for them is removed"}},
+	} {
+		var got []string
+		for _, e := range Events(with("A", "B", "C", "D"), tc.after) {
+			got = append(got, e.Note)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestEventsMarkTransitionsOnly(t *testing.T) {
 	t.Parallel()
 	status := func(generation int64, value metav1.ConditionStatus, reason string) v1alpha1.DynamoGraphDeploymentStatus {

@@ -252,7 +252,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, 
 }
 
 // Leader election still records its events in the old group:
-// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create
 
 // build makes the controller of a kind, without its optional watches.
 func build(p parts, k kind, queue source.Source, tools controllers.Tools) (controller.Controller, error) {
