@@ -23,18 +23,23 @@ needs_no_cluster() {
 }
 harness=$(go list -m)/test/harness
 
+# alone are the packages that promise something within a time, and get the machine for themselves.
+alone='/test/\(e2e/production\|e2e/tenancy\|e2e/webhooks\|perf\)$'
+
 status=0
-# run tests one module: its directory, then what to test.
-# -count=1: a cached result says nothing about a cluster. -p 2: each package that has a control plane fills about a core.
-# -parallel 8: tests on a cluster mostly wait for it.
+# run tests packages of one module: its directory, how many packages at once, then which.
+# -count=1: a cached result says nothing about a cluster. -parallel 8: tests on a cluster mostly wait for it.
 run() {
 	module=$1
-	shift
-	name=$(basename "$module" | tr . m)
+	atonce=$2
+	shift 2
+	[ $# -gt 0 ] || return 0
+	runs=$((runs + 1))
 	(cd "$module" && go tool -modfile="$root/tools/go.mod" gotestsum \
-		--format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$log/$name.json" \
-		-- -race -count=1 -p 2 -parallel 8 -timeout 20m ${TESTFLAGS:-} "$@") || status=1
+		--format pkgname --format-icons text --format-hide-empty-pkg --hide-summary skipped --jsonfile "$log/run$runs.json" \
+		-- -race -count=1 -p "$atonce" -parallel 8 -timeout 20m ${TESTFLAGS:-} "$@") || status=1
 }
+runs=0
 root=$PWD
 
 # rights compares what operators asked of their API servers with the role they have, which only all tests together can tell.
@@ -51,15 +56,17 @@ if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; the
 	export DYNAMO_AUDIT_DIR
 	mkdir "$DYNAMO_AUDIT_DIR"
 fi
+# Two at once: each package that has a control plane fills about a core.
+# shellcheck disable=SC2046,SC2086
 if [ "$which" = unit ]; then
-	# shellcheck disable=SC2046
-	run . $(needs_no_cluster)
+	run . 2 $(needs_no_cluster)
 else
-	# shellcheck disable=SC2086
-	run . $packages
+	all=$(go list $packages) || status=1
+	run . 2 $(echo "$all" | grep -v "$alone")
+	run . 1 $(echo "$all" | grep "$alone")
 fi
 if [ "$packages" = ./... ]; then
-	run tools ./...
+	run tools 2 ./...
 fi
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
 	sh tools/fuzz.sh >"$log/fuzz.json" || status=1
