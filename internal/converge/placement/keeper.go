@@ -1,0 +1,204 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Calls are what can be asked of an endpoint; see lora.Client.
+type Calls interface {
+	Load(ctx context.Context, address, name, uri string) error
+	Unload(ctx context.Context, address, name string) error
+	Loaded(ctx context.Context, address string) (loaded map[string]bool, known bool, err error)
+}
+
+// Keeper calls endpoints until they are as models want them, each at its own pace.
+type Keeper struct {
+	Calls Calls
+	Clock clock.WithDelayedExecution
+	// Changed is told of a model of which something new is known.
+	Changed func(model types.NamespacedName)
+	// Count is told of every call that ended.
+	Count func(operation string, err error, took time.Duration)
+	// May tells whether the operator may act in a namespace at the moment.
+	May func(namespace string) bool
+
+	mu     sync.Mutex
+	models map[types.UID]*model
+	ended  bool
+	calls  sync.WaitGroup
+}
+
+// Start waits for the end, and then for the calls that are under way, which it cuts off.
+func (k *Keeper) Start(ctx context.Context) error {
+	<-ctx.Done()
+	k.mu.Lock()
+	k.ended = true
+	for uid := range k.models {
+		k.drop(uid)
+	}
+	k.mu.Unlock()
+	k.calls.Wait()
+	return nil
+}
+
+// model is everything about one model's endpoints.
+type model struct {
+	name    types.NamespacedName
+	entries map[Target]*entry
+	cancel  map[*entry]context.CancelFunc
+	timer   clock.Timer
+}
+
+// Want takes note of what a model wants, and returns what is known. Targets that are no longer mentioned are forgotten.
+func (k *Keeper) Want(uid types.UID, name types.NamespacedName, wants []Want) map[Target]Report {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := k.models[uid]
+	if m == nil {
+		m = &model{name: name, entries: map[Target]*entry{}, cancel: map[*entry]context.CancelFunc{}}
+		if k.models == nil {
+			k.models = map[types.UID]*model{}
+		}
+		k.models[uid] = m
+	}
+	m.take(wants)
+	k.advance(m)
+	reports := make(map[Target]Report, len(m.entries))
+	for target, e := range m.entries {
+		reports[target] = e.report()
+	}
+	return reports
+}
+
+// Forget drops a model. Calls that are under way are cut off.
+func (k *Keeper) Forget(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drop(uid)
+}
+
+func (k *Keeper) drop(uid types.UID) {
+	if m := k.models[uid]; m != nil {
+		m.take(nil)
+		if m.timer != nil {
+			m.timer.Stop()
+		}
+		delete(k.models, uid)
+	}
+}
+
+// take brings the entries to what is wanted. A call whose purpose is gone is cut off; the worker may have done it all the
+// same, which is then found out.
+func (m *model) take(wants []Want) {
+	mentioned := make(map[Target]bool, len(wants))
+	for _, w := range wants {
+		mentioned[w.Target] = true
+		e := m.entries[w.Target]
+		if e == nil {
+			m.entries[w.Target] = &entry{want: w, state: start(w)}
+			continue
+		}
+		if e.want.URI != w.URI || w.Hold {
+			m.cutOff(e)
+		}
+		if e.want.URI != w.URI {
+			e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // another wish, another chance
+		}
+		e.want = w
+		if w.Hold {
+			e.state = held(e.state)
+		}
+	}
+	for target, e := range m.entries {
+		if !mentioned[target] {
+			m.cutOff(e)
+			delete(m.entries, target)
+		}
+	}
+}
+
+func (m *model) cutOff(e *entry) {
+	if cancel := m.cancel[e]; cancel != nil {
+		cancel()
+	}
+}
+
+// advance starts every call that is due, and sees to it that somebody comes back for the rest.
+func (k *Keeper) advance(m *model) {
+	if k.ended || !k.May(m.name.Namespace) {
+		return
+	}
+	due, wake := plan(sorted(m.entries), k.Clock.Now())
+	for _, e := range due {
+		ctx, cancel := context.WithCancel(context.Background())
+		e.state.busy = next(e.state, e.want)
+		m.cancel[e] = cancel
+		c, w := e.state.busy, e.want
+		k.calls.Go(func() { k.run(ctx, m, e, c, w) })
+	}
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
+	}
+	if !wake.IsZero() {
+		m.timer = k.Clock.AfterFunc(wake.Sub(k.Clock.Now()), func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.advance(m)
+		})
+	}
+}
+
+// run makes the call that an entry is busy with. What it was made for may have changed when it ends.
+func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
+	began := k.Clock.Now()
+	found, err := k.call(ctx, c, w)
+	k.Count(c.String(), err, k.Clock.Since(began))
+
+	k.mu.Lock()
+	m.cancel[e]()
+	delete(m.cancel, e)
+	cut := e.want.URI != w.URI || e.want.Hold
+	e.state = learn(e.state, w, c, found, err, k.Clock.Now())
+	if cut && err != nil {
+		// That it was cut off is no failure of the endpoint's.
+		e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, ""
+	}
+	if e.want.Hold {
+		e.state = held(e.state)
+	}
+	known := m.entries[w.Target] == e
+	if known {
+		k.advance(m)
+	}
+	k.mu.Unlock()
+	if known {
+		k.Changed(m.name)
+	}
+}
+
+func (k *Keeper) call(ctx context.Context, c call, w Want) (found bool, err error) {
+	switch c {
+	case ask:
+		loaded, known, err := k.Calls.Loaded(ctx, w.Address)
+		return known && loaded[w.Name], err
+	case load:
+		return false, k.Calls.Load(ctx, w.Address, w.Name, w.URI)
+	case unload:
+		return false, k.Calls.Unload(ctx, w.Address, w.Name)
+	}
+	return false, nil
+}
+
+func compare(a, b Target) int {
+	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Restarts, b.Restarts))
+}
