@@ -59,9 +59,17 @@ type EndpointInfo struct {
 	// +optional
 	PodName string `json:"podName,omitempty"`
 
-	// True once this endpoint accepted the LoRA. Always false for other model types, which are not probed.
+	// True once this endpoint has the LoRA from its present source. For other types, true while its pod is ready.
 	// +required
 	Ready bool `json:"ready"`
+
+	// Name of the LoRA that this endpoint is known to have.
+	// +optional
+	LoadedName string `json:"loadedName,omitempty"`
+
+	// Source that this endpoint has it from.
+	// +optional
+	LoadedURI string `json:"loadedURI,omitempty"`
 
 	// Why the endpoint is not ready, from its latest answer.
 	// +optional

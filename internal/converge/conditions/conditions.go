@@ -42,6 +42,17 @@ const (
 	HasOtherAdapter = "ServiceHasAnotherAdapter"
 )
 
+// Reasons of a DynamoModel. All but the last are the contract's.
+const (
+	ServicesFound       = "ServicesFound"
+	NoServicesFound     = "NoServicesFound"
+	AllEndpointsReady   = "AllEndpointsReady"
+	EndpointsDiscovered = "EndpointsDiscovered"
+	EndpointsNotReady   = "NotReady"
+	NoEndpoints         = "NoEndpoints"
+	ModelNameTaken      = "ModelNameTaken"
+)
+
 // Reasons of events about what an object leaves behind. The first is also the contract's for models.
 const (
 	CleanupFailed    = "CleanupFailed"

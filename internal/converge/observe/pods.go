@@ -35,7 +35,7 @@ func FoldPod(obj any) (any, error) {
 			Annotations: only(p.Annotations, names.AnnotationRestartAt),
 		},
 		Status: corev1.PodStatus{
-			Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message,
+			Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, PodIPs: p.Status.PodIPs,
 			Conditions:            foldConditions(p.Status.Conditions),
 			InitContainerStatuses: foldContainers(p.Status.InitContainerStatuses),
 			ContainerStatuses:     foldContainers(p.Status.ContainerStatuses),
@@ -66,7 +66,7 @@ func foldContainers(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var kept []corev1.ContainerStatus
 	for _, c := range all {
 		kept = append(kept, corev1.ContainerStatus{
-			Name: c.Name, Ready: c.Ready, Started: c.Started,
+			Name: c.Name, Ready: c.Ready, Started: c.Started, RestartCount: c.RestartCount,
 			State: foldState(c.State), LastTerminationState: foldState(c.LastTerminationState),
 		})
 	}

@@ -72,6 +72,20 @@ func (k *Keeper) Want(uid types.UID, name types.NamespacedName, wants []Want) ma
 	}
 	m.take(wants)
 	k.advance(m)
+	return m.reports()
+}
+
+// Known returns what is known of a model's targets.
+func (k *Keeper) Known(uid types.UID) map[Target]Report {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.models[uid]; m != nil {
+		return m.reports()
+	}
+	return nil
+}
+
+func (m *model) reports() map[Target]Report {
 	reports := make(map[Target]Report, len(m.entries))
 	for target, e := range m.entries {
 		reports[target] = e.report()

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -45,6 +46,7 @@ func cacheOptions(c *config.Config) cache.Options {
 			// Claims of others are looked for by name, but nothing of them is read.
 			&corev1.PersistentVolumeClaim{}: {Transform: observe.MetadataOfClaim},
 			&corev1.Pod{}:                   {Label: having(names.LabelComponent), Transform: observe.FoldPod},
+			&discoveryv1.EndpointSlice{}:    {Label: having(names.LabelBaseModelHash), Transform: observe.FoldSlice},
 			&appsv1.ControllerRevision{}:    {Label: having(lwsv1.SetNameLabelKey), Transform: observe.FoldRevision},
 			&grovev1alpha1.PodClique{}:      {Transform: observe.FoldClique},
 			&corev1.Secret{}:                secrets(c, ours.Label),

@@ -38,6 +38,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/etcdkeys"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/memo"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/observe"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/placement"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/sshkey"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/statusio"
@@ -72,6 +73,8 @@ type kind struct {
 	reconciler func(controllers.Tools, parts) reconcile.Reconciler
 	// also are objects that concern a primary without being its children.
 	also []related
+	// wake is what else wakes a primary, nil for nothing.
+	wake func(parts) source.Source
 }
 
 // related is a kind of objects that concern a primary without being its children.
@@ -142,6 +145,7 @@ func kinds() []kind {
 			},
 			reconciler: func(t controllers.Tools, _ parts) reconcile.Reconciler { return &scaling.Reconciler{Tools: t} },
 		},
+		models(),
 	}
 }
 
@@ -157,6 +161,9 @@ type parts struct {
 	etcd     *etcdkeys.Client
 	sight    sight
 	land     territory
+	// workers calls workers, and answers tells of what they said.
+	workers *placement.Keeper
+	answers source.Source
 }
 
 // around is what is there before the first controller.
@@ -170,7 +177,9 @@ func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, a aro
 	store := recent.NewStore(clock.RealClock{})
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
 	applier.Tally = a.sight.metrics.Wrote
+	workers, answers := callWorkers(c, a)
 	return parts{
+		workers: workers, answers: answers,
 		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier, sight: a.sight, land: a.land,
 		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{
@@ -224,7 +233,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, 
 		return parts{}, err
 	}
 	if err := errors.Join(observe.IndexPods(ctx, mgr.GetFieldIndexer()), observe.IndexRevisions(ctx, mgr.GetFieldIndexer()),
-		observe.IndexAdapters(ctx, mgr.GetFieldIndexer())); err != nil {
+		observe.IndexAdapters(ctx, mgr.GetFieldIndexer()), observe.IndexModels(ctx, mgr.GetFieldIndexer())); err != nil {
 		return parts{}, err
 	}
 	lookup, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -237,7 +246,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, 
 		watch.Definitions = mgr.GetCache()
 	}
 	p := newParts(mgr, registry, c, a, watch.Served)
-	if err := p.hosts().Index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := errors.Join(p.hosts().Index(ctx, mgr.GetFieldIndexer()), mgr.Add(p.workers)); err != nil {
 		return parts{}, err
 	}
 	for _, k := range kinds() {
@@ -268,6 +277,9 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 	}
 	for _, r := range k.also {
 		b = b.WatchesRawSource(source.Kind(r.from(p), r.object, handler.EnqueueRequestsFromMapFunc(r.to(p)), r.when))
+	}
+	if k.wake != nil {
+		b = b.WatchesRawSource(k.wake(p))
 	}
 	for _, s := range p.land.sources(p.mgr.GetCache(), k) {
 		b = b.WatchesRawSource(s)

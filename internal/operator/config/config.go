@@ -7,9 +7,11 @@ package config
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"strconv"
 	"time"
 
@@ -31,6 +33,8 @@ type Config struct {
 
 	// SharedProcess is for programs that run several operators at once: names in metrics are then not unique.
 	SharedProcess bool
+	// DialWorkers is for programs that run workers where the addresses of pods do not lead to them, nil for the network.
+	DialWorkers func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Reserved are flags that are accepted because command lines of the reference carry them, and that nothing of this
 	// release reads yet. The start names those that were set.

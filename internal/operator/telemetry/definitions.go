@@ -74,6 +74,14 @@ var (
 		help: "How many objects the operator wrote. A reason is created, changed, drifted (somebody else had changed what is ours), adopted, pruned, " +
 			"released (an owner reference or finalizer was taken off), scaled, or, for status, transition or progress.",
 	}
+	workerCalls = definition{
+		name: "lora_requests_total", kind: counter, labels: []string{labelOperation, labelResult},
+		help: "How many calls workers got about adapters: list, load or unload, and whether it was a success or a failure.",
+	}
+	workerDuration = definition{
+		name: "lora_request_duration_seconds", kind: histogram, labels: []string{labelOperation},
+		help: "How long such a call took.",
+	}
 	quietPasses = definition{
 		name: "reconcile_without_writes_total", kind: counter, labels: []string{labelType},
 		help: "How many passes changed nothing. Together with reconcile_total it is the share of passes for which nobody paid but the operator.",
@@ -101,7 +109,7 @@ var (
 func definitions() []definition {
 	return []definition{
 		reconcileDuration, reconcileTotal, reconcileErrors, resourcesTotal, webhookDuration, webhookRequests, webhookDenials,
-		writesTotal, quietPasses, timeToReady, pausedTotal, certificateExpiry, namespaceLease,
+		writesTotal, quietPasses, timeToReady, workerCalls, workerDuration, pausedTotal, certificateExpiry, namespaceLease,
 	}
 }
 

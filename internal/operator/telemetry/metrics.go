@@ -31,6 +31,8 @@ type Metrics struct {
 	writes            *prometheus.CounterVec
 	quietPasses       *prometheus.CounterVec
 	timeToReady       *prometheus.HistogramVec
+	workerCalls       *prometheus.CounterVec
+	workerDuration    *prometheus.HistogramVec
 
 	mu sync.Mutex
 	// namespaces are those that passes were counted for.
@@ -44,11 +46,12 @@ func NewMetrics(registry prometheus.Registerer, c clock.PassiveClock) (*Metrics,
 		reconcileDuration: reconcileDuration.histogram(), reconcileTotal: reconcileTotal.counter(), reconcileErrors: reconcileErrors.counter(),
 		webhookDuration: webhookDuration.histogram(), webhookRequests: webhookRequests.counter(), webhookDenials: webhookDenials.counter(),
 		writes: writesTotal.counter(), quietPasses: quietPasses.counter(), timeToReady: timeToReady.histogram(),
+		workerCalls: workerCalls.counter(), workerDuration: workerDuration.histogram(),
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.reconcileDuration, m.reconcileTotal, m.reconcileErrors, m.webhookDuration, m.webhookRequests, m.webhookDenials,
-		m.writes, m.quietPasses, m.timeToReady,
+		m.writes, m.quietPasses, m.timeToReady, m.workerCalls, m.workerDuration,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -63,6 +66,16 @@ func (m *Metrics) Wrote(kind string, reason tally.Reason) {
 // BecameReady notes how long an object took to become ready.
 func (m *Metrics) BecameReady(kind string, took time.Duration) {
 	m.timeToReady.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// CalledWorker counts a call to a worker.
+func (m *Metrics) CalledWorker(operation string, err error, took time.Duration) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.workerCalls.WithLabelValues(operation, result).Inc()
+	m.workerDuration.WithLabelValues(operation).Observe(took.Seconds())
 }
 
 // Admission is one object that was judged.
