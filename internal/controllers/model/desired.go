@@ -53,7 +53,8 @@ func Holder(m *v1alpha1.DynamoModel, all []v1alpha1.DynamoModel) string {
 
 // Desired is what the endpoints of an adapter should have.
 func Desired(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
-	if !IsAdapter(m) || len(seen.Problems) > 0 || seen.Holder != "" {
+	// A type in capitals, which no schema lets pass, escapes the rule that an adapter has a source.
+	if !IsAdapter(m) || m.Spec.Source == nil || len(seen.Problems) > 0 || seen.Holder != "" {
 		return nil
 	}
 	var wants []placement.Want
