@@ -27,6 +27,9 @@ func shippedObjects(t *testing.T, ns string) map[string]*unstructured.Unstructur
 	}
 	byKind := map[string]*unstructured.Unstructured{}
 	for _, u := range all {
+		if u.GetKind() == "Namespace" {
+			continue
+		}
 		u.SetNamespace(ns)
 		byKind[u.GetKind()+" "+u.GetName()] = u
 	}
