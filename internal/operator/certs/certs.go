@@ -63,8 +63,8 @@ type Options struct {
 	Validating string
 	Mutating   string
 	// ClientURL is the scheme, host and port at which the API server finds the webhooks of an operator outside the
-	// cluster. It replaces the Service in the configurations; leaves are made out to its host as well. All replicas have
-	// the same.
+	// cluster. It replaces the Service in the configurations, and the Service replaces it where it is empty; leaves are made
+	// out to its host as well. All replicas have the same.
 	ClientURL string
 	// AuthorityLife and LeafLife are how long certificates are valid. Both are replaced when two thirds have passed.
 	AuthorityLife time.Duration
@@ -94,7 +94,7 @@ func (o Options) policy() (Policy, error) {
 // hosts are who leaves are made out to, and the one of them that a client expects.
 func (o Options) hosts() (all hosts, expected string, base *url.URL, err error) {
 	if o.Service.Name != "" {
-		expected = o.Service.Name + "." + o.Service.Namespace + ".svc"
+		expected = serviceHost(o.Service)
 		all.dns = append(all.dns, expected)
 	}
 	if o.ClientURL != "" {
@@ -114,3 +114,6 @@ func (o Options) hosts() (all hosts, expected string, base *url.URL, err error) 
 	}
 	return all, expected, base, nil
 }
+
+// serviceHost is how an API server calls a Service.
+func serviceHost(service client.ObjectKey) string { return service.Name + "." + service.Namespace + ".svc" }
