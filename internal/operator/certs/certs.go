@@ -116,4 +116,6 @@ func (o Options) hosts() (all hosts, expected string, base *url.URL, err error) 
 }
 
 // serviceHost is how an API server calls a Service.
-func serviceHost(service client.ObjectKey) string { return service.Name + "." + service.Namespace + ".svc" }
+func serviceHost(service client.ObjectKey) string {
+	return service.Name + "." + service.Namespace + ".svc"
+}

@@ -144,7 +144,7 @@ func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
 			return leaf(t, r).SerialNumber.Cmp(before) != 0, "still the old one"
 		})
 	}
-	l.stop(t, "mounted certificates were replaced")
+	l.Stop("mounted certificates were replaced")
 	if err := harness.Client(t).Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

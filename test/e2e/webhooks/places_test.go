@@ -56,7 +56,7 @@ func TestWebhooksFollowTheOperatorIntoTheClusterAndOutOfIt(t *testing.T) {
 		}
 		return want
 	}
-	outside, inside := at("https://"+s.balancer.address), at(s.namespace+"/"+names.WebhookService)
+	outside, inside := at("https://"+s.balancer.Address), at(s.namespace+"/"+names.WebhookService)
 	throughService := func(keep *certs.Options, _ *server.Options) { keep.ClientURL = "" }
 	for _, step := range []struct {
 		want   map[string]string

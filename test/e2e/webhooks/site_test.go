@@ -43,7 +43,7 @@ type site struct {
 	user      string
 	secret    client.ObjectKey
 	// balancer stands where in a cluster the Service does.
-	balancer *balancer
+	balancer *harness.Balancer
 	replicas atomic.Int32
 }
 
@@ -51,7 +51,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	namespace := harness.Namespace(t)
 	s := &site{
-		t: t, namespace: namespace, user: "keeper-" + namespace, balancer: newBalancer(t),
+		t: t, namespace: namespace, user: "keeper-" + namespace, balancer: harness.StartBalancer(t, 0),
 		secret: client.ObjectKey{Namespace: namespace, Name: names.WebhookAuthority},
 	}
 	s.grant()
@@ -164,7 +164,7 @@ func (s *site) start(change func(*certs.Options, *server.Options)) *replica {
 	log := funcr.New(func(prefix, args string) { s.t.Logf("replica %d: %s %s", number, prefix, args) }, funcr.Options{LogTimestamp: true})
 	keep := certs.Options{
 		Secret: s.secret, Service: client.ObjectKey{Namespace: s.namespace, Name: names.WebhookService}, Validating: s.validating(), Mutating: s.mutating(),
-		ClientURL: "https://" + s.balancer.address, Settle: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
+		ClientURL: "https://" + s.balancer.Address, Settle: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
 	}
 	serve := server.Options{
 		Listener: listener, Version: "1.2.3", MayCreate: server.MayCreateGraphs(rights), Drain: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
@@ -188,7 +188,7 @@ func (s *site) start(change func(*certs.Options, *server.Options)) *replica {
 			}
 		})
 	}
-	s.balancer.add(listener.Addr().String(), r.ready)
+	s.balancer.Add(listener.Addr().String(), r.ready)
 	s.t.Cleanup(r.stop)
 	return &r
 }
