@@ -82,7 +82,7 @@ func TestAdmissionIsCountedByItsVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "allowed", Took: time.Millisecond})
-	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "denied", Reason: "validation", Took: time.Millisecond})
+	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "denied", Reasons: []string{"claim-name", "claim-size"}, Took: time.Millisecond})
 	for got, want := range map[float64]string{
 		testutil.ToFloat64(m.webhookRequests.WithLabelValues("DynamoModel", "CREATE", "allowed")): "allowed",
 		testutil.ToFloat64(m.webhookRequests.WithLabelValues("DynamoModel", "CREATE", "denied")):  "denied",
@@ -91,7 +91,7 @@ func TestAdmissionIsCountedByItsVerdict(t *testing.T) {
 			t.Errorf("%v were %s, want 1", got, want)
 		}
 	}
-	if got := testutil.ToFloat64(m.webhookDenials.WithLabelValues("DynamoModel", "CREATE", "validation")); got != 1 {
+	if got := testutil.ToFloat64(m.webhookDenials.WithLabelValues("DynamoModel", "CREATE", "claim-size")); got != 1 {
 		t.Errorf("%v denials, want 1", got)
 	}
 }

@@ -80,7 +80,7 @@ func tenures(requests []localcluster.AuditRecord, lasts time.Duration) []*tenure
 // between the first write of a restricted one and the end of its claim, nor did anything of another restricted one.
 func (s *story) judge() {
 	s.Helper()
-	all := tenures(s.requests(), duration)
+	all := tenures(s.requests(), s.lasts)
 	workers := 0
 	for _, t := range all {
 		if len(t.work) == 0 {

@@ -28,6 +28,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/config/webhook"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/certs"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 	server "github.com/dynamo-operator/dynamo-operator/internal/operator/webhook"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
@@ -162,7 +163,9 @@ func (s *site) start(change func(*certs.Options, *server.Options)) *replica {
 	number := s.replicas.Add(1)
 	var r replica
 	log := funcr.New(func(prefix, args string) { s.t.Logf("replica %d: %s %s", number, prefix, args) }, funcr.Options{LogTimestamp: true})
+	defaults := config.Defaults().Webhooks.Certificates
 	keep := certs.Options{
+		AuthorityLife: defaults.AuthorityValidity.Duration, LeafLife: defaults.LeafValidity.Duration,
 		Secret: s.secret, Service: client.ObjectKey{Namespace: s.namespace, Name: names.WebhookService}, Validating: s.validating(), Mutating: s.mutating(),
 		ClientURL: "https://" + s.balancer.Address, Settle: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
 	}
