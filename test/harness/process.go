@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -148,6 +149,16 @@ func (p *Process) AwaitEnd(limit time.Duration) {
 	case <-time.After(limit):
 		p.t.Fatalf("%s did not end within %s:\n%s", p.Name, limit, p.LastWords(30))
 	}
+}
+
+// Verdict is how the process ended, such as "exit status 0", and empty while it runs.
+func (p *Process) Verdict() string {
+	p.t.Helper()
+	if _, err := Cluster(p.t).PID(p.Name); err != nil {
+		_, verdict, _ := strings.Cut(err.Error(), "(")
+		return strings.TrimSuffix(verdict, ")")
+	}
+	return ""
 }
 
 // Ready tells whether the process says of itself that it is ready.

@@ -352,7 +352,9 @@ func TestAnOperatorOfOneNamespaceAsksNobodyAboutOthers(t *testing.T) {
 	const kind = v1alpha1.KindDynamoGraphDeploymentRequest
 	s, n := newServer(t, func(o *Options) {
 		o.Restricted = true
-		o.MayCreate = func(context.Context, authenticationv1.UserInfo, string) (bool, error) { return false, errors.New("it may not ask") }
+		o.MayCreate = func(context.Context, authenticationv1.UserInfo, string) (bool, error) {
+			return false, errors.New("it may not ask")
+		}
 	})
 	ask(t, s, path(validate, kind), reviewOf(kind, admissionv1.Create, nil, requestFor("theirs")))
 	if want := kind + " CREATE denied request-stays-in-namespace"; n.observed[0] != want {
