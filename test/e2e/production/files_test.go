@@ -158,7 +158,7 @@ func register(t *testing.T, authority *issuer, address, name string, which *meta
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(harness.Client(t).Delete(context.Background(), c)); err != nil {
+		if err := client.IgnoreNotFound(harness.Client(t).Delete(context.WithoutCancel(t.Context()), c)); err != nil {
 			t.Errorf("take %s away: %v", c.Name, err)
 		}
 	})

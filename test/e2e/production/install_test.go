@@ -55,7 +55,7 @@ func follow(t *testing.T, page, directory string, other func(block string) strin
 func takeWebhooksAway(t *testing.T) {
 	t.Helper()
 	for _, kind := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
-		err := harness.Client(t).DeleteAllOf(context.Background(), kind, client.MatchingLabels{"app.kubernetes.io/component": "webhook"})
+		err := harness.Client(t).DeleteAllOf(context.WithoutCancel(t.Context()), kind, client.MatchingLabels{"app.kubernetes.io/component": "webhook"})
 		if err != nil {
 			t.Errorf("take webhooks away: %v", err)
 		}
