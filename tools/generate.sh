@@ -27,5 +27,8 @@ if grep -rqs --include='*.go' '+kubebuilder:rbac:' internal cmd; then
 	controller_gen rbac:roleName=dynamo-operator-manager paths='./internal/...;./cmd/...' output:rbac:dir=config/rbac
 fi
 
+# The manifests of an operator of one namespace are made from those of all; the tests that compare them write them.
+go test ./config/rbac ./config/webhook -run TheRestricted -update >/dev/null
+
 # Pages that are made from code are written by the tests that compare them.
 go test ./internal/operator/config ./internal/operator/telemetry ./internal/admission ./test/perf/report -run 'Documented|TheDocumentation' -update >/dev/null

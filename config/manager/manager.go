@@ -23,10 +23,22 @@ var manifests []byte
 //go:embed networkpolicy.yaml
 var networkPolicy []byte
 
-// All returns every object. The caller owns the result.
-func All() ([]*unstructured.Unstructured, error) {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(io.MultiReader(
-		bytes.NewReader(manifests), bytes.NewReader([]byte("\n---\n")), bytes.NewReader(networkPolicy))))
+//go:embed restricted/manager.yaml
+var restrictedManifests []byte
+
+//go:embed restricted/networkpolicy.yaml
+var restrictedNetworkPolicy []byte
+
+// All returns every object of an operator of all namespaces. The caller owns the result.
+func All() ([]*unstructured.Unstructured, error) { return decode(manifests, networkPolicy) }
+
+// Restricted returns every object of an operator of one namespace, which none of them names. The caller owns the result.
+func Restricted() ([]*unstructured.Unstructured, error) {
+	return decode(restrictedManifests, restrictedNetworkPolicy)
+}
+
+func decode(files ...[]byte) ([]*unstructured.Unstructured, error) {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(bytes.Join(files, []byte("\n---\n")))))
 	var all []*unstructured.Unstructured
 	for {
 		content, err := documents.Read()

@@ -41,8 +41,9 @@ alone. The controllers of models, requests and checkpoints are not part of this 
 what they will refuse.
 
 An update of something that is being deleted is never refused, and no update is refused for what was wrong before in the same
-way: whatever else is wrong with a graph, it can be scaled, labelled, finalised and mended piece by piece. An object without any spec is let through by the schema
-and refused by the others.
+way: whatever else is wrong with a graph, it can be scaled, labelled, finalised and mended piece by piece. The schema, which matters
+where an object was stored before its rules, forgives what stands in parts that an update leaves alone; a rule about several members
+is looked at again when one of them changes. An object without any spec is let through by the schema and refused by the others.
 `
 
 func TestTheDocumentationIsThatOfTheTable(t *testing.T) {

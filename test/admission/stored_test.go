@@ -21,25 +21,26 @@ import (
 )
 
 const (
-	// otherGroup is where this test has definitions of its own, which it can change beside the other tests.
-	otherGroup = "stored.example.com"
-	patience   = 30 * time.Second
-	holder     = "example.com/hold"
+	patience = 30 * time.Second
+	holder   = "example.com/hold"
 )
 
-// Rules come to definitions that have objects already, and some of those may break them.
-func TestWhatWasStoredBeforeItsRulesCanStillBeWorkedOnAndDeleted(t *testing.T) {
-	t.Parallel()
+// otherGroup is where a test has definitions of its own, which it can change beside the other tests.
+type otherGroup string
+
+// store has every object that breaks a rule stored before there are rules. Rules come to definitions that have objects already.
+func (group otherGroup) store(t *testing.T) map[string]*unstructured.Unstructured {
+	t.Helper()
 	namespace := harness.Namespace(t)
-	strict := otherDefinitions(t)
-	install(t, strict, true)
+	strict := group.definitions(t)
+	group.install(t, strict, true)
 	every, _ := all(t)
 	stored := map[string]*unstructured.Unstructured{}
 	for _, c := range every {
 		if c.Old != nil || !c.Broken {
 			continue
 		}
-		object := other(t, c, namespace, len(stored))
+		object := group.object(t, c, namespace, len(stored))
 		err := harness.Client(t).Create(t.Context(), object)
 		if apierrors.IsInvalid(err) {
 			continue // broken by type or limit, which no definition ever let through
@@ -49,9 +50,14 @@ func TestWhatWasStoredBeforeItsRulesCanStillBeWorkedOnAndDeleted(t *testing.T) {
 		}
 		stored[c.Kind+" "+c.Rule+" ("+c.Name+")"] = object
 	}
-	install(t, strict, false)
+	group.install(t, strict, false)
+	return stored
+}
+
+func TestWhatWasStoredBeforeItsRulesCanStillBeWorkedOnAndDeleted(t *testing.T) {
+	t.Parallel()
 	refused := 0
-	for name, object := range stored {
+	for name, object := range otherGroup("stored.example.com").store(t) {
 		if againRefused(t, object) {
 			refused++
 		}
@@ -63,21 +69,21 @@ func TestWhatWasStoredBeforeItsRulesCanStillBeWorkedOnAndDeleted(t *testing.T) {
 	}
 }
 
-// otherDefinitions are ours in another group.
-func otherDefinitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+// definitions are ours in another group.
+func (group otherGroup) definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	definitions, err := crd.All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range definitions {
-		d.Name, d.Spec.Group, d.Spec.Names.ShortNames = d.Spec.Names.Plural+"."+otherGroup, otherGroup, nil
+		d.Name, d.Spec.Group, d.Spec.Names.ShortNames = d.Spec.Names.Plural+"."+string(group), string(group), nil
 	}
 	return definitions
 }
 
 // install installs definitions, or changes those that are there, and waits until they are in force.
-func install(t *testing.T, strict []*apiextensionsv1.CustomResourceDefinition, loose bool) {
+func (group otherGroup) install(t *testing.T, strict []*apiextensionsv1.CustomResourceDefinition, loose bool) {
 	t.Helper()
 	for _, d := range strict {
 		d = d.DeepCopy()
@@ -100,11 +106,11 @@ func install(t *testing.T, strict []*apiextensionsv1.CustomResourceDefinition, l
 	if loose {
 		return
 	}
-	inForce(t)
+	group.awaitForce(t)
 }
 
-// inForce waits until each definition that has rules refuses what breaks one of them.
-func inForce(t *testing.T) {
+// awaitForce waits until each definition that has rules refuses what breaks one of them.
+func (group otherGroup) awaitForce(t *testing.T) {
 	t.Helper()
 	every, _ := all(t)
 	waited := map[string]bool{}
@@ -115,17 +121,17 @@ func inForce(t *testing.T) {
 		}
 		waited[c.Kind] = true
 		harness.Eventually(t, patience, "the rules of "+c.Kind, func() (bool, string) {
-			err := harness.Client(t).Create(t.Context(), other(t, c, "default", 0), client.DryRunAll)
+			err := harness.Client(t).Create(t.Context(), group.object(t, c, "default", 0), client.DryRunAll)
 			return apierrors.IsInvalid(err), fmt.Sprint(err)
 		})
 	}
 }
 
-// other is the object of a case in the other group.
-func other(t *testing.T, c cases.Case, namespace string, number int) *unstructured.Unstructured {
+// object is that of a case in the other group.
+func (group otherGroup) object(t *testing.T, c cases.Case, namespace string, number int) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: placed(t, c.Object, namespace)}
-	object.SetAPIVersion(otherGroup + "/v1alpha1")
+	object.SetAPIVersion(string(group) + "/v1alpha1")
 	object.SetName(fmt.Sprintf("stored-%d", number))
 	object.SetFinalizers([]string{holder})
 	object.SetOwnerReferences(nil) // there is no such owner, and the object would be collected

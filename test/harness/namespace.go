@@ -78,24 +78,42 @@ func namespaceName(test, suffix string) string {
 // Kubectl runs kubectl as the administrator.
 func Kubectl(t testing.TB, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	p := plane(t)
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), kubectl(t), args...)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Env = administrator(t, os.Getenv("PATH"))
+	err = cmd.Run()
+	return out.String(), problems.String(), err
+}
+
+// Shell runs commands of an administrator in a directory, as a page of the documentation has them, and fails the test with the
+// first of them that fails.
+func Shell(t testing.TB, directory, commands string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands)
+	cmd.Dir = directory
+	cmd.Env = administrator(t, filepath.Dir(kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s\n%s", err, commands, said)
+	}
+}
+
+func kubectl(t testing.TB) string {
+	t.Helper()
 	binaries, err := localcluster.EnsureBinaries(t.Context(), []string{localcluster.Kubectl}, os.Stderr)
 	if err != nil {
 		t.Fatalf("build kubectl: %v", err)
 	}
-	kubeconfig, err := p.cluster.Kubeconfig(localcluster.UserAdmin)
+	return binaries[localcluster.Kubectl]
+}
+
+// administrator is the environment of somebody who may do everything.
+func administrator(t testing.TB, path string) []string {
+	t.Helper()
+	kubeconfig, err := plane(t).cluster.Kubeconfig(localcluster.UserAdmin)
 	if err != nil {
 		t.Fatalf("find kubeconfig: %v", err)
 	}
-	var out, problems bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), binaries[localcluster.Kubectl], args...)
-	cmd.Stdout, cmd.Stderr = &out, &problems
 	// A home of its own keeps kubectl's discovery cache of this cluster away from the next one.
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"),
-		"HOME=" + filepath.Join(filepath.Dir(kubeconfig), "home"),
-		"KUBECONFIG=" + kubeconfig,
-	}
-	err = cmd.Run()
-	return out.String(), problems.String(), err
+	return []string{"PATH=" + path, "HOME=" + filepath.Join(filepath.Dir(kubeconfig), "home"), "KUBECONFIG=" + kubeconfig}
 }

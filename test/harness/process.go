@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -60,6 +61,9 @@ type ProcessOptions struct {
 	Binary string
 	// Flags are further flags, Env further environment variables.
 	Flags, Env []string
+	// Kubeconfig are credentials that the test has made, with the rights that it has given them. The command line is then
+	// Flags and nothing else, and Health and Metrics tell where they make it listen.
+	Kubeconfig, Health, Metrics string
 	// Unready says not to wait until it is ready, for example because it stands by, or must not start.
 	Unready bool
 }
@@ -71,27 +75,23 @@ func StartProcess(t testing.TB, o ProcessOptions) *Process {
 	if binary == "" {
 		binary = OperatorBinary(t)
 	}
-	grantShippedRole(t, o.Namespace, o.User)
-	RESTConfig(t, o.User) // makes its credentials
-	cluster := Cluster(t)
-	kubeconfig, err := cluster.Kubeconfig(o.User)
-	if err != nil {
-		t.Fatal(err)
+	p := &Process{Name: fmt.Sprintf("operator-%d", processes.Add(1)), User: o.User, Health: o.Health, Metrics: o.Metrics, t: t}
+	kubeconfig, args := o.Kubeconfig, o.Flags
+	if kubeconfig == "" {
+		p.Health, p.Metrics = UnusedAddress(t), UnusedAddress(t)
+		kubeconfig = credentials(t, o)
+		args = append([]string{
+			"--health-probe-bind-address=" + p.Health, "--metrics-bind-address=" + p.Metrics, "--restrictedNamespace=" + o.Namespace,
+		}, o.Flags...)
 	}
-	p := &Process{
-		Name: fmt.Sprintf("operator-%d", processes.Add(1)), User: o.User,
-		Health: UnusedAddress(t), Metrics: UnusedAddress(t), t: t,
-	}
-	args := append([]string{
-		"--health-probe-bind-address=" + p.Health, "--metrics-bind-address=" + p.Metrics, "--restrictedNamespace=" + o.Namespace,
-	}, o.Flags...)
+	shipped.Store(o.User, true)
 	ready := "http://" + p.Health + "/readyz"
 	if o.Unready {
 		ready = ""
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = cluster.StartProcess(ctx, localcluster.ProcessOptions{
+	err := Cluster(t).StartProcess(ctx, localcluster.ProcessOptions{
 		Name: p.Name, Path: binary, Args: args, ReadyURL: ready,
 		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + kubeconfig}, o.Env...),
 	})
@@ -100,6 +100,18 @@ func StartProcess(t testing.TB, o ProcessOptions) *Process {
 		t.Fatalf("start the operator: %v\n%s", err, p.LastWords(30))
 	}
 	return p
+}
+
+// credentials gives a user the shipped role where it works, and returns its kubeconfig.
+func credentials(t testing.TB, o ProcessOptions) string {
+	t.Helper()
+	grantShippedRole(t, o.Namespace, o.User)
+	RESTConfig(t, o.User) // makes its credentials
+	kubeconfig, err := Cluster(t).Kubeconfig(o.User)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
 }
 
 // Kill ends the process as SIGKILL does.
@@ -137,6 +149,16 @@ func (p *Process) AwaitEnd(limit time.Duration) {
 	case <-time.After(limit):
 		p.t.Fatalf("%s did not end within %s:\n%s", p.Name, limit, p.LastWords(30))
 	}
+}
+
+// Verdict is how the process ended, such as "exit status 0", and empty while it runs.
+func (p *Process) Verdict() string {
+	p.t.Helper()
+	if _, err := Cluster(p.t).PID(p.Name); err != nil {
+		_, verdict, _ := strings.Cut(err.Error(), "(")
+		return strings.TrimSuffix(verdict, ")")
+	}
+	return ""
 }
 
 // Ready tells whether the process says of itself that it is ready.

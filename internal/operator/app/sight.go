@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -36,6 +37,7 @@ func newSight(ctx context.Context, c *config.Config) (sight, error) {
 	}
 	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
 		Endpoint: c.Tracing.Endpoint, RatePerMillion: c.Tracing.SamplingRatePerMillion, Version: c.OperatorVersion,
+		Log: ctrl.Log.WithName("traces"),
 	})
 	return sight{registry: registry, metrics: measures, traces: traces}, err
 }

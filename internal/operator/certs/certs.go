@@ -15,7 +15,6 @@
 package certs
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -45,13 +44,6 @@ type Source interface {
 	Identity() (roots *x509.CertPool, serverName string)
 }
 
-// Defaults of Options.
-const (
-	DefaultAuthorityLife = 365 * 24 * time.Hour
-	DefaultLeafLife      = 7 * 24 * time.Hour
-	DefaultSettle        = 10 * time.Second
-)
-
 // Options are what a Keeper is told.
 type Options struct {
 	// Secret is where the authority is kept.
@@ -63,13 +55,13 @@ type Options struct {
 	Validating string
 	Mutating   string
 	// ClientURL is the scheme, host and port at which the API server finds the webhooks of an operator outside the
-	// cluster. It replaces the Service in the configurations; leaves are made out to its host as well. All replicas have
-	// the same.
+	// cluster. It replaces the Service in the configurations, and the Service replaces it where it is empty; leaves are made
+	// out to its host as well. All replicas have the same.
 	ClientURL string
 	// AuthorityLife and LeafLife are how long certificates are valid. Both are replaced when two thirds have passed.
 	AuthorityLife time.Duration
 	LeafLife      time.Duration
-	// Settle is how long API servers may take to learn that a webhook configuration changed, 0 for the default.
+	// Settle is how long API servers may take to learn that a webhook configuration changed.
 	Settle time.Duration
 
 	Clock clock.PassiveClock
@@ -78,12 +70,11 @@ type Options struct {
 
 // policy is what the options say about time.
 func (o Options) policy() (Policy, error) {
-	p := Policy{
-		AuthorityLife: cmp.Or(o.AuthorityLife, DefaultAuthorityLife),
-		LeafLife:      cmp.Or(o.LeafLife, DefaultLeafLife),
-		Settle:        cmp.Or(o.Settle, DefaultSettle),
+	p := Policy{AuthorityLife: o.AuthorityLife, LeafLife: o.LeafLife, Settle: o.Settle}
+	if p.AuthorityLife <= 0 || p.LeafLife <= 0 || p.Settle <= 0 {
+		return p, errors.New("how long certificates live and how long API servers take to learn of them has to be given")
 	}
-	if p.LeafLife < 0 || p.Settle < 0 || p.AuthorityLife/3 < p.Settle {
+	if p.AuthorityLife/3 < p.Settle {
 		return p, fmt.Errorf("certificate authorities that live for %s do not live three times as long as API servers take to learn of them (%s)",
 			p.AuthorityLife, p.Settle)
 	}
@@ -94,7 +85,7 @@ func (o Options) policy() (Policy, error) {
 // hosts are who leaves are made out to, and the one of them that a client expects.
 func (o Options) hosts() (all hosts, expected string, base *url.URL, err error) {
 	if o.Service.Name != "" {
-		expected = o.Service.Name + "." + o.Service.Namespace + ".svc"
+		expected = serviceHost(o.Service)
 		all.dns = append(all.dns, expected)
 	}
 	if o.ClientURL != "" {
@@ -113,4 +104,9 @@ func (o Options) hosts() (all hosts, expected string, base *url.URL, err error) 
 		return all, "", nil, errors.New("certificates need a Service or a URL to be made out to")
 	}
 	return all, expected, base, nil
+}
+
+// serviceHost is how an API server calls a Service.
+func serviceHost(service client.ObjectKey) string {
+	return service.Name + "." + service.Namespace + ".svc"
 }

@@ -127,18 +127,20 @@ type hookChange struct {
 	ClientConfig map[string]any `json:"clientConfig"`
 }
 
-// changeOf is what has to change in a configuration for it to carry the bundle, nil if nothing has. With a base, webhooks
-// are called there and not through a Service.
-func changeOf(c configuration, bundle []byte, base *url.URL) *change {
+// place is where webhooks are called: at a URL, or without one through a Service.
+type place struct {
+	base    *url.URL
+	service client.ObjectKey
+}
+
+// changeOf is what has to change in a configuration for it to carry the bundle and to lead to a place, nil if nothing has.
+func changeOf(c configuration, bundle []byte, to place) *change {
 	wanted := &change{}
 	wanted.Metadata.ResourceVersion = c.object.GetResourceVersion()
 	for _, h := range c.hooks {
-		fields := map[string]any{}
+		fields := to.lead(h)
 		if !bytes.Equal(h.client.CABundle, bundle) {
 			fields["caBundle"] = bundle
-		}
-		if address := addressOf(h, base); address != "" && (h.client.URL == nil || *h.client.URL != address) {
-			fields["url"], fields["service"] = address, nil
 		}
 		if len(fields) > 0 {
 			wanted.Webhooks = append(wanted.Webhooks, hookChange{h.name, fields})
@@ -150,20 +152,48 @@ func changeOf(c configuration, bundle []byte, base *url.URL) *change {
 	return wanted
 }
 
-// addressOf is where a webhook is called outside the cluster: at its own path under the base.
-func addressOf(h hook, base *url.URL) string {
-	if base == nil {
+// lead is what has to change for a webhook to be called at a place, under the path that it has. A Service that somebody chose
+// stays; a URL that an operator outside the cluster has put in does not outlive it.
+func (p place) lead(h hook) map[string]any {
+	fields := map[string]any{}
+	if p.base != nil {
+		address := p.base.Scheme + "://" + p.base.Host + pathOf(h)
+		if h.client.URL == nil || *h.client.URL != address {
+			fields["url"], fields["service"] = address, nil
+		}
+		return fields
+	}
+	if h.client.URL == nil || p.service.Name == "" || p.reaches(*h.client.URL) {
+		return fields
+	}
+	fields["url"], fields["service"] = nil, map[string]any{"namespace": p.service.Namespace, "name": p.service.Name, "path": pathOf(h)}
+	return fields
+}
+
+// isMissedBy tells whether a webhook of a configuration is called somewhere else.
+func (p place) isMissedBy(c configuration) bool {
+	return slices.ContainsFunc(c.hooks, func(h hook) bool { return len(p.lead(h)) > 0 })
+}
+
+// reaches tells whether a URL is that of the Service, for which certificates are good.
+func (p place) reaches(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Hostname() == serviceHost(p.service)
+}
+
+// pathOf is what a webhook is called under.
+func pathOf(h hook) string {
+	if h.client.Service != nil && h.client.Service.Path != nil {
+		return *h.client.Service.Path
+	}
+	if h.client.URL == nil {
 		return ""
 	}
-	path := ""
-	if h.client.Service != nil && h.client.Service.Path != nil {
-		path = *h.client.Service.Path
-	} else if h.client.URL != nil {
-		if u, err := url.Parse(*h.client.URL); err == nil {
-			path = u.Path
-		}
+	u, err := url.Parse(*h.client.URL)
+	if err != nil {
+		return ""
 	}
-	return base.Scheme + "://" + base.Host + path
+	return u.Path
 }
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=dynamo-operator-validating,verbs=patch

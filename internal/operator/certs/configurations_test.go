@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // twoHooks is a configuration of two webhooks: one called through a Service, one by URL.
@@ -33,27 +34,36 @@ func TestOnlyWhatHasToChangeIsChanged(t *testing.T) {
 	there := twoHooks([]byte("bundle"), []byte("bundle"))
 	there.hooks[0].client.URL, there.hooks[0].client.Service = new("https://192.0.2.7:9443/judge-a"), nil
 	there.hooks[1].client.URL = new("https://192.0.2.7:9443/judge-b")
+	service := client.ObjectKey{Namespace: "n", Name: "s"}
+	inside := twoHooks([]byte("bundle"), []byte("bundle"))
+	inside.hooks[1].client.URL = new("https://s.n.svc:443/judge-b")
 	for name, c := range map[string]struct {
 		configuration configuration
-		base          *url.URL
+		to            place
 		want          string
 	}{
-		"nothing": {twoHooks([]byte("bundle"), []byte("bundle")), nil, "null"},
+		"nothing": {inside, place{service: service}, "null"},
 		"one bundle": {
-			twoHooks([]byte("bundle"), nil), nil,
+			twoHooks([]byte("bundle"), nil), place{},
 			`{"metadata":{"resourceVersion":"7"},"webhooks":[{"name":"b","clientConfig":{"caBundle":"YnVuZGxl"}}]}`,
 		},
 		"bundles and addresses": {
-			twoHooks(nil, []byte("bundle")), base,
+			twoHooks(nil, []byte("bundle")), place{base: base, service: service},
 			`{"metadata":{"resourceVersion":"7"},"webhooks":[` +
 				`{"name":"a","clientConfig":{"caBundle":"YnVuZGxl","service":null,"url":"https://192.0.2.7:9443/judge-a"}},` +
 				`{"name":"b","clientConfig":{"service":null,"url":"https://192.0.2.7:9443/judge-b"}}]}`,
 		},
-		"nothing outside the cluster": {there, base, "null"},
+		"nothing outside the cluster": {there, place{base: base, service: service}, "null"},
+		"back to the Service": {
+			there, place{service: service},
+			`{"metadata":{"resourceVersion":"7"},"webhooks":[` +
+				`{"name":"a","clientConfig":{"service":{"name":"s","namespace":"n","path":"/judge-a"},"url":null}},` +
+				`{"name":"b","clientConfig":{"service":{"name":"s","namespace":"n","path":"/judge-b"},"url":null}}]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := json.Marshal(changeOf(c.configuration, []byte("bundle"), c.base))
+			got, err := json.Marshal(changeOf(c.configuration, []byte("bundle"), c.to))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func (m *mount) put(files map[string]string) {
 // filesOf are files with a leaf that ends after a while.
 func filesOf(t *testing.T, life time.Duration, to ...string) map[string]string {
 	t.Helper()
-	a, err := newAuthority(start, DefaultAuthorityLife)
+	a, err := newAuthority(start, authorityLife)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestFilesAreReadAgainWhenAKubeletSwapsThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if leaf, authority := f.Expiry(); !leaf.Equal(start.Add(life)) || !authority.Equal(start.Add(DefaultAuthorityLife)) {
+		if leaf, authority := f.Expiry(); !leaf.Equal(start.Add(life)) || !authority.Equal(start.Add(authorityLife)) {
 			t.Errorf("pair %d: the leaf ends at %s, its authority at %s", i, leaf, authority)
 		}
 		roots, name := f.Identity()

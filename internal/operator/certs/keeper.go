@@ -58,7 +58,7 @@ type Keeper struct {
 	leaf  *leaf
 	// unsigned is why the last leaf could not be signed.
 	unsigned string
-	// unpublished are the configurations that do not carry the authority of the leaf.
+	// unpublished are the configurations that do not carry the authority of the leaf, or lead elsewhere.
 	unpublished []string
 	// passed is false until a pass went through.
 	passed bool
@@ -273,13 +273,13 @@ func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, plan Pl
 	return nil
 }
 
-// publishAll makes every configuration carry all authorities, and notes which do not carry ours.
+// publishAll makes every configuration carry all authorities and lead here, and notes which do not.
 func (k *Keeper) publishAll(ctx context.Context, there []configuration, shown *leaf) error {
-	content := bundle(k.state)
+	content, to := bundle(k.state), place{base: k.base, service: k.options.Service}
 	var failures []error
 	var unpublished []string
 	for _, c := range there {
-		if wanted := changeOf(c, content, k.base); wanted != nil {
+		if wanted := changeOf(c, content, to); wanted != nil {
 			if err := publish(ctx, k.api, c, wanted); err != nil {
 				failures = append(failures, err)
 			} else {
@@ -287,7 +287,7 @@ func (k *Keeper) publishAll(ctx context.Context, there []configuration, shown *l
 				k.options.Log.Info("Published the certificate authority", "in", c.name())
 			}
 		}
-		if shown != nil && !c.carries(shown.issuer) {
+		if shown != nil && !c.carries(shown.issuer) || to.isMissedBy(c) {
 			unpublished = append(unpublished, c.name())
 		}
 	}

@@ -18,7 +18,7 @@ func oneOfEach(t *testing.T) State {
 	t.Helper()
 	var s State
 	for i, phase := range []Phase{Signing, Next, Retired} {
-		a, err := newAuthority(start.Add(time.Duration(i)*time.Hour), DefaultAuthorityLife)
+		a, err := newAuthority(start.Add(time.Duration(i)*time.Hour), authorityLife)
 		if err != nil {
 			t.Fatal(err)
 		}

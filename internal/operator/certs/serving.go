@@ -95,7 +95,7 @@ func (k *Keeper) Ready(*http.Request) error {
 		return errors.New("the webhook configurations have not been looked at yet")
 	}
 	if len(k.unpublished) > 0 {
-		return fmt.Errorf("the certificate authority is not published yet in %s", strings.Join(k.unpublished, ", "))
+		return fmt.Errorf("the certificate authority or the address is not published yet in %s", strings.Join(k.unpublished, ", "))
 	}
 	if k.tooNew() {
 		return errors.New("the certificate authority was published a moment ago; API servers may not know it yet")

@@ -22,7 +22,7 @@ func offline(t *testing.T, clock *clocktesting.FakePassiveClock) *Keeper {
 	o := Options{
 		Secret:  client.ObjectKey{Namespace: "system", Name: "ca"},
 		Service: client.ObjectKey{Namespace: "system", Name: "hooks"}, ClientURL: "https://192.0.2.7:9443",
-		Clock: clock, Log: testr.New(t),
+		AuthorityLife: authorityLife, LeafLife: leafLife, Settle: 10 * time.Second, Clock: clock, Log: testr.New(t),
 	}
 	policy, err := o.policy()
 	if err != nil {
@@ -61,20 +61,20 @@ func TestALeafIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	k := offline(t, clock)
 	first := shown(t, k, "hooks.system.svc")
-	if got := first.NotAfter.Sub(start); got != DefaultLeafLife {
+	if got := first.NotAfter.Sub(start); got != leafLife {
 		t.Errorf("it lives for %s", got)
 	}
-	clock.SetTime(start.Add(DefaultLeafLife*2/3 - time.Second))
+	clock.SetTime(start.Add(leafLife*2/3 - time.Second))
 	if k.renew(k.now()); shown(t, k, "hooks.system.svc") != first {
 		t.Error("it was replaced before it was time")
 	}
-	clock.SetTime(start.Add(DefaultLeafLife * 2 / 3))
+	clock.SetTime(start.Add(leafLife * 2 / 3))
 	k.renew(k.now())
 	second := shown(t, k, "192.0.2.7")
-	if second.Equal(first) || second.NotAfter.Sub(clock.Now()) != DefaultLeafLife {
+	if second.Equal(first) || second.NotAfter.Sub(clock.Now()) != leafLife {
 		t.Errorf("it was not replaced, or by one that ends at %s", second.NotAfter)
 	}
-	if leaf, authority := k.Expiry(); !leaf.Equal(second.NotAfter) || !authority.Equal(start.Add(DefaultAuthorityLife)) {
+	if leaf, authority := k.Expiry(); !leaf.Equal(second.NotAfter) || !authority.Equal(start.Add(authorityLife)) {
 		t.Errorf("the end of the leaf is %s and that of the authority %s", leaf, authority)
 	}
 }
@@ -117,14 +117,14 @@ func TestAClockThatWasPutBackLeadsToALeafThatIsValidThen(t *testing.T) {
 
 func TestALeafNeverOutlivesItsAuthority(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(start.Add(DefaultAuthorityLife - time.Hour))
+	clock := clocktesting.NewFakePassiveClock(start.Add(authorityLife - time.Hour))
 	k := offline(t, clocktesting.NewFakePassiveClock(start))
 	k.options.Clock = clock
-	if got := shown(t, k, "hooks.system.svc").NotAfter; !got.Equal(start.Add(DefaultAuthorityLife)) {
+	if got := shown(t, k, "hooks.system.svc").NotAfter; !got.Equal(start.Add(authorityLife)) {
 		t.Errorf("it ends at %s", got)
 	}
 	// Nothing can be signed any more; what there is goes on being shown.
-	clock.SetTime(start.Add(DefaultAuthorityLife + time.Hour))
+	clock.SetTime(start.Add(authorityLife + time.Hour))
 	if _, err := k.GetCertificate(nil); err != nil {
 		t.Error(err)
 	}
@@ -178,7 +178,10 @@ func TestReadyNamesWhatIsMissing(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
-	good := Options{Secret: client.ObjectKey{Namespace: "a", Name: "b"}, Service: client.ObjectKey{Namespace: "a", Name: "c"}}
+	good := Options{
+		Secret: client.ObjectKey{Namespace: "a", Name: "b"}, Service: client.ObjectKey{Namespace: "a", Name: "c"},
+		AuthorityLife: authorityLife, LeafLife: leafLife, Settle: 10 * time.Second,
+	}
 	for name, c := range map[string]struct {
 		change func(*Options)
 		want   string
@@ -190,6 +193,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"a life too short":  {func(o *Options) { o.AuthorityLife = 20 * time.Second }, "three times"},
 		"a negative life":   {func(o *Options) { o.LeafLife = -1 }, "live"},
 		"a negative settle": {func(o *Options) { o.Settle = -1 }, "live"},
+		"no life at all":    {func(o *Options) { o.AuthorityLife = 0 }, "has to be given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

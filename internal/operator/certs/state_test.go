@@ -18,6 +18,12 @@ import (
 
 const day = 24 * time.Hour
 
+// How long certificates of the tests live.
+const (
+	authorityLife = 365 * day
+	leafLife      = 7 * day
+)
+
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // numbered makes authorities that are called ca1, ca2 and so on.

@@ -67,7 +67,7 @@ var (
 	}
 	webhookDenials = definition{
 		name: "webhook_denials_total", kind: counter, labels: []string{labelType, labelOperation, labelReason},
-		help: "How many objects were refused, by the kind of problem.",
+		help: "How many objects were refused, by the rule that they break. Who breaks several counts for each of them.",
 	}
 	writesTotal = definition{
 		name: "writes_total", kind: counter, labels: []string{"kind", labelReason},

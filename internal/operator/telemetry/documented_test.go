@@ -6,11 +6,16 @@ package telemetry
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/admission"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/webhook"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md anew")
@@ -63,6 +68,18 @@ Buckets, in seconds:
 		}
 	}
 	b.WriteString(`
+## Why objects are refused
+
+The reason of ` + "`dynamo_operator_webhook_denials_total`" + ` is one of the [rules](admission.md) that webhooks enforce: ` + strings.Join(rules(), ", ") + `. Or:
+
+| Reason | Meaning |
+|---|---|
+`)
+	reasons := webhook.Reasons()
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", reason, reasons[reason])
+	}
+	b.WriteString(`
 ## Of the framework
 
 Those that people ask for most; controller-runtime, client-go and the Go runtime have more.
@@ -77,4 +94,15 @@ Those that people ask for most; controller-runtime, client-go and the Go runtime
 | ` + "`rest_client_requests_total{code,method}`" + ` | requests to the API server |
 `)
 	return b.String()
+}
+
+// rules are the names of those that can refuse an object on admission.
+func rules() []string {
+	var all []string
+	for _, rule := range admission.Rules() {
+		if rule.Level == admission.Refusal && rule.Places&admission.Webhook != 0 {
+			all = append(all, "`"+rule.Name+"`")
+		}
+	}
+	return all
 }

@@ -81,17 +81,18 @@ func (m *Metrics) CalledWorker(operation string, err error, took time.Duration) 
 // Admission is one object that was judged.
 type Admission struct {
 	Kind, Operation string
-	// Result is allowed or denied, and Reason why it was denied.
-	Result, Reason string
-	Took           time.Duration
+	// Result is allowed or denied, and Reasons why it was denied.
+	Result  string
+	Reasons []string
+	Took    time.Duration
 }
 
 // Admitted counts an object that was judged on admission.
 func (m *Metrics) Admitted(a Admission) {
 	m.webhookDuration.WithLabelValues(a.Kind, a.Operation).Observe(a.Took.Seconds())
 	m.webhookRequests.WithLabelValues(a.Kind, a.Operation, a.Result).Inc()
-	if a.Reason != "" {
-		m.webhookDenials.WithLabelValues(a.Kind, a.Operation, a.Reason).Inc()
+	for _, reason := range a.Reasons {
+		m.webhookDenials.WithLabelValues(a.Kind, a.Operation, reason).Inc()
 	}
 }
 

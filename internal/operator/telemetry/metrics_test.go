@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,7 +83,7 @@ func TestAdmissionIsCountedByItsVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "allowed", Took: time.Millisecond})
-	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "denied", Reason: "validation", Took: time.Millisecond})
+	m.Admitted(Admission{Kind: "DynamoModel", Operation: "CREATE", Result: "denied", Reasons: []string{"claim-name", "claim-size"}, Took: time.Millisecond})
 	for got, want := range map[float64]string{
 		testutil.ToFloat64(m.webhookRequests.WithLabelValues("DynamoModel", "CREATE", "allowed")): "allowed",
 		testutil.ToFloat64(m.webhookRequests.WithLabelValues("DynamoModel", "CREATE", "denied")):  "denied",
@@ -91,7 +92,7 @@ func TestAdmissionIsCountedByItsVerdict(t *testing.T) {
 			t.Errorf("%v were %s, want 1", got, want)
 		}
 	}
-	if got := testutil.ToFloat64(m.webhookDenials.WithLabelValues("DynamoModel", "CREATE", "validation")); got != 1 {
+	if got := testutil.ToFloat64(m.webhookDenials.WithLabelValues("DynamoModel", "CREATE", "claim-size")); got != 1 {
 		t.Errorf("%v denials, want 1", got)
 	}
 }
@@ -143,5 +144,38 @@ func TestAPassAndItsRequestsReachTheCollector(t *testing.T) {
 	}
 	if strings.Contains(body, "/of-nobody") {
 		t.Error("a request outside of a pass was recorded")
+	}
+}
+
+func TestACollectorThatIsGoneIsNamedOnceAndOnceMoreWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	var said []string
+	down := true
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down {
+			w.WriteHeader(http.StatusBadRequest) // which is not tried again
+		}
+	}))
+	defer collector.Close()
+	traces, err := NewTraces(t.Context(), TraceOptions{
+		Endpoint: collector.URL, RatePerMillion: perMillion, Log: funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, down = range []bool{true, true, false, false} {
+			_, end := traces.pass(t.Context(), "DynamoModel", types.NamespacedName{Namespace: "ns", Name: "llama"})
+			end(0, nil)
+			if err := traces.provider.ForceFlush(t.Context()); err != nil {
+				t.Errorf("a collector that is gone is somebody's error: %v", err)
+			}
+		}
+	}
+	if len(said) != 4 || !strings.Contains(said[0], "Traces are lost") || !strings.Contains(said[1], "reach the collector again") {
+		t.Errorf("got %q", said)
+	}
+	if text := strings.Join(said, ""); strings.Contains(text, collector.URL) {
+		t.Errorf("the address is told: %s", text)
 	}
 }

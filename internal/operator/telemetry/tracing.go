@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -38,6 +40,7 @@ type TraceOptions struct {
 	Endpoint       string
 	RatePerMillion int32
 	Version        string
+	Log            logr.Logger
 }
 
 // NewTraces returns a recorder. A collector that cannot be reached loses traces and holds nothing up.
@@ -50,11 +53,42 @@ func NewTraces(ctx context.Context, o TraceOptions) (Traces, error) {
 		return Traces{}, errors.New("traces cannot be set up: tracing.endpoint is no address of a collector") // the cause quotes it
 	}
 	return Traces{provider: sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(exporter),
+		sdktrace.WithBatcher(&delivery{SpanExporter: exporter, log: o.Log}),
 		sdktrace.WithSampler(sdktrace.TraceIDRatioBased(float64(o.RatePerMillion)/perMillion)),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", names.OperatorName), attribute.String("service.version", o.Version))),
 	)}, nil
+}
+
+// delivery tells of a collector that cannot be reached, and that it can be reached again, once each. By itself the library writes
+// a line for every attempt, past the log.
+type delivery struct {
+	sdktrace.SpanExporter
+
+	log logr.Logger
+	// failing is used by one goroutine at a time: that is what the library promises.
+	failing bool
+}
+
+// ExportSpans sends some. Those that nobody takes are lost, which is no error to anybody.
+func (d *delivery) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := d.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil && !d.failing:
+		d.log.Info("Traces are lost: the collector does not take them", "reason", withoutAddress(err))
+	case err == nil && d.failing:
+		d.log.Info("Traces reach the collector again")
+	}
+	d.failing = err != nil
+	return nil
+}
+
+// withoutAddress is what went wrong, without where: addresses may carry passwords.
+func withoutAddress(err error) string {
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err.Error()
+	}
+	return "it answered with an error"
 }
 
 // Start waits for the end of the process and then sends what was not sent yet. It does not belong into a manager, which would

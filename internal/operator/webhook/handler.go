@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -21,12 +22,11 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 )
 
-// What Observe is told.
+// What Observe is told, besides the names of rules.
 const (
 	allowed = "allowed"
 	denied  = "denied"
 
-	reasonValidation  = "validation"
 	reasonForbidden   = "forbidden"
 	reasonBadRequest  = "bad_request"
 	reasonInternal    = "internal"
@@ -37,11 +37,22 @@ const (
 	unknownOperation = "UNKNOWN"
 )
 
+// Reasons are why something is denied besides the rules, with an explanation of each.
+func Reasons() map[string]string {
+	return map[string]string{
+		reasonForbidden:   "the author may not do what the object asks the operator to do",
+		reasonBadRequest:  "the request is no admission review of the kind",
+		reasonInternal:    "the operator failed",
+		reasonTimeout:     "the API server did not answer a question in time",
+		reasonUnavailable: "too many objects at once",
+	}
+}
+
 // answer is what became of a review.
 type answer struct {
 	response admissionv1.AdmissionResponse
-	// reason is why it was denied, in a word.
-	reason string
+	// reasons are why it was denied, in a word each.
+	reasons []string
 }
 
 // review works on one request.
@@ -92,10 +103,10 @@ func (s *Server) handle(kind, verb string, review review) http.Handler {
 		}
 		if status := a.response.Result; verb == mutate && status != nil {
 			// A review that denies is a denial, whatever the configuration says about failures.
-			problem = &httpError{int(status.Code), a.reason, errors.New(status.Message)}
+			problem = &httpError{int(status.Code), strings.Join(a.reasons, " "), errors.New(status.Message)}
 		}
 		if problem != nil {
-			a.reason = problem.reason
+			a.reasons = []string{problem.reason}
 			http.Error(w, problem.Error(), problem.code)
 		} else {
 			s.send(w, request, a)
@@ -111,7 +122,7 @@ func (s *Server) count(kind, verb, operation string, a answer, began time.Time) 
 		result = denied
 	}
 	if verb == validate || result == denied {
-		s.options.Observe(Judgement{Kind: kind, Operation: operation, Result: result, Reason: a.reason, Took: s.options.Clock.Since(began)})
+		s.options.Observe(Judgement{Kind: kind, Operation: operation, Result: result, Reasons: a.reasons, Took: s.options.Clock.Since(began)})
 	}
 }
 
@@ -218,18 +229,18 @@ func (s *Server) send(w http.ResponseWriter, r *admissionv1.AdmissionRequest, a 
 }
 
 // refuse is an answer that denies.
-func refuse(code int32, reason metav1.StatusReason, word, message string) answer {
-	return answer{reason: word, response: admissionv1.AdmissionResponse{
+func refuse(code int32, reason metav1.StatusReason, message string, words ...string) answer {
+	return answer{reasons: words, response: admissionv1.AdmissionResponse{
 		Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message},
 	}}
 }
 
 func badRequest(format string, args ...any) answer {
-	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, reasonBadRequest, fmt.Sprintf(format, args...))
+	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf(format, args...), reasonBadRequest)
 }
 
 func internal(message string) answer {
-	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, reasonInternal, message)
+	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, message, reasonInternal)
 }
 
 func allow(warnings ...string) answer {

@@ -38,7 +38,7 @@ type notebook struct {
 func (n *notebook) observe(j Judgement) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.observed = append(n.observed, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", j.Kind, j.Operation, j.Result, j.Reason)))
+	n.observed = append(n.observed, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", j.Kind, j.Operation, j.Result, strings.Join(j.Reasons, " "))))
 	if j.Took < 0 {
 		n.observed = append(n.observed, "negative time")
 	}
@@ -55,7 +55,7 @@ func newServer(t testing.TB, change func(*Options)) (*Server, *notebook) {
 	t.Helper()
 	n := &notebook{}
 	o := Options{
-		Certificates: newCertificates(t), Version: "1.2.3", Observe: n.observe,
+		Address: "127.0.0.1:0", Certificates: newCertificates(t), Version: "1.2.3", Observe: n.observe,
 		Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)), Log: funcr.New(n.log, funcr.Options{Verbosity: 1}),
 	}
 	if change != nil {
@@ -149,7 +149,7 @@ func TestARefusalNamesEveryProblem(t *testing.T) {
 	if len(got.Warnings) == 0 {
 		t.Error("no warning arrived")
 	}
-	if diff := cmp.Diff([]string{"DynamoGraphDeployment CREATE denied validation"}, n.observed); diff != "" {
+	if diff := cmp.Diff([]string{"DynamoGraphDeployment CREATE denied ingress-host replicas-not-negative"}, n.observed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -344,6 +344,21 @@ func TestNobodyUsesTheOperatorsRightsElsewhere(t *testing.T) {
 				t.Errorf("got %+v", got.Result)
 			}
 		})
+	}
+}
+
+func TestAnOperatorOfOneNamespaceAsksNobodyAboutOthers(t *testing.T) {
+	t.Parallel()
+	const kind = v1alpha1.KindDynamoGraphDeploymentRequest
+	s, n := newServer(t, func(o *Options) {
+		o.Restricted = true
+		o.MayCreate = func(context.Context, authenticationv1.UserInfo, string) (bool, error) {
+			return false, errors.New("it may not ask")
+		}
+	})
+	ask(t, s, path(validate, kind), reviewOf(kind, admissionv1.Create, nil, requestFor("theirs")))
+	if want := kind + " CREATE denied request-stays-in-namespace"; n.observed[0] != want {
+		t.Errorf("observed %q, want %q", n.observed, want)
 	}
 }
 

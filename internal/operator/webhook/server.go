@@ -45,10 +45,8 @@ const (
 	largeConcurrent = 4
 )
 
-// Defaults of Options.
+// Defaults of Options that nobody can configure. The others are in internal/operator/config.
 const (
-	DefaultAddress     = ":9443"
-	DefaultDrain       = 5 * time.Second
 	DefaultTimeout     = 4 * time.Second
 	DefaultConcurrency = 32
 )
@@ -97,11 +95,13 @@ type Options struct {
 	Log   logr.Logger
 }
 
-// Judgement is one object that was judged: whether it was allowed or denied, and the reason of a denial.
+// Judgement is one object that was judged: whether it was allowed or denied, and the reasons of a denial.
 type Judgement struct {
 	Kind, Operation string
-	Result, Reason  string
-	Took            time.Duration
+	Result          string
+	// Reasons are names of rules, or one of Reasons().
+	Reasons []string
+	Took    time.Duration
 }
 
 // The ages of a server.
@@ -128,9 +128,10 @@ func New(o Options) (*Server, error) {
 	if o.Certificates == nil {
 		return nil, errors.New("a webhook server needs certificates")
 	}
-	o.Address = cmp.Or(o.Address, DefaultAddress)
+	if o.Address == "" && o.Listener == nil {
+		return nil, errors.New("a webhook server needs an address to listen on")
+	}
 	o.MinTLS = cmp.Or(o.MinTLS, tls.VersionTLS12)
-	o.Drain = cmp.Or(o.Drain, DefaultDrain)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	if o.Clock == nil {

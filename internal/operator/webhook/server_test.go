@@ -404,6 +404,9 @@ func TestAServerThatCannotListenSaysSo(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("a server without certificates was made")
 	}
+	if _, err := New(Options{Certificates: newCertificates(t)}); err == nil {
+		t.Error("a server without an address was made")
+	}
 }
 
 func TestCallersThatHoldBackTheirBodyAreInNobodysWay(t *testing.T) {

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,19 +65,19 @@ func (s *Server) judge(ctx context.Context, k kind, r *admissionv1.AdmissionRequ
 	})
 	if len(verdict.Errors) > 0 {
 		s.options.Log.V(1).Info("Refused a write", "kind", k.name, "namespace", r.Namespace, "name", r.Name, "fields", fields(verdict.Errors))
-		return refusal(r, verdict, reasonOf(verdict.Errors))
+		return refusal(r, verdict, rulesOf(verdict.Errors)...)
 	}
 	return allow(verdict.Warnings...)
 }
 
-// reasonOf tells a write that somebody else might do from one that nobody may.
-func reasonOf(errs field.ErrorList) string {
+// rulesOf are the names of the rules that errors are about, each once, in the order of the names.
+func rulesOf(errs field.ErrorList) []string {
+	var all []string
 	for _, err := range errs {
-		if err.Type != field.ErrorTypeForbidden {
-			return reasonValidation
-		}
+		all = append(all, cmp.Or(err.Origin, reasonInternal)) // whatever is not from the table could not be judged
 	}
-	return reasonForbidden
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // fields are where the problems are. What is there is nobody's business but the user's.
@@ -100,7 +101,7 @@ func unexpected(kind string, r *admissionv1.AdmissionRequest) string {
 }
 
 // refusal says everything that is wrong: one line each for people, one cause each for programs.
-func refusal(r *admissionv1.AdmissionRequest, v admission.Verdict, word string) answer {
+func refusal(r *admissionv1.AdmissionRequest, v admission.Verdict, words ...string) answer {
 	lines := make([]string, len(v.Errors))
 	details := &metav1.StatusDetails{Name: r.Name, Group: r.Kind.Group, Kind: r.Kind.Kind, UID: r.UID}
 	for i, err := range v.Errors {
@@ -109,7 +110,7 @@ func refusal(r *admissionv1.AdmissionRequest, v admission.Verdict, word string) 
 			Type: metav1.CauseType(err.Type), Field: err.Field, Message: err.ErrorBody(),
 		})
 	}
-	a := refuse(http.StatusForbidden, metav1.StatusReasonForbidden, word, strings.Join(lines, "\n"))
+	a := refuse(http.StatusForbidden, metav1.StatusReasonForbidden, strings.Join(lines, "\n"), words...)
 	a.response.Result.Details = details
 	a.response.Warnings = v.Warnings
 	return a
@@ -118,6 +119,9 @@ func refusal(r *admissionv1.AdmissionRequest, v admission.Verdict, word string) 
 // deputy sees to it that nobody has the operator do what they may not do themselves: a request can have its graph made in
 // another namespace.
 func (s *Server) deputy(ctx context.Context, r *admissionv1.AdmissionRequest, old, obj runtime.Object) (answer, bool) {
+	if s.options.Restricted {
+		return answer{}, true // it makes graphs in its own namespace only, as a rule says, and may not ask about others
+	}
 	request, ok := obj.(*v1alpha1.DynamoGraphDeploymentRequest)
 	if !ok || request.Spec.DeploymentOverrides == nil {
 		return answer{}, true
@@ -134,7 +138,7 @@ func (s *Server) deputy(ctx context.Context, r *admissionv1.AdmissionRequest, ol
 		s.options.Log.Error(err, "The rights of a requester could not be looked up", "namespace", namespace)
 		a := internal(fmt.Sprintf("whether you may create graphs in namespace %q could not be found out; try again", namespace))
 		if errors.Is(err, context.DeadlineExceeded) {
-			a.reason = reasonTimeout
+			a.reasons = []string{reasonTimeout}
 		}
 		return a, false
 	}

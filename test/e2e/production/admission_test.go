@@ -8,9 +8,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +28,7 @@ import (
 )
 
 // startReplica starts one of several operators behind a balancer.
-func startReplica(t *testing.T, b *balancer, members string) *replica {
+func startReplica(t *testing.T, b *harness.Balancer, members string) *replica {
 	t.Helper()
 	webhook := harness.UnusedAddress(t)
 	file := configFile(t, fmt.Sprintf(`
@@ -41,65 +41,39 @@ webhooks:
   clientURL: https://%s
   drainPeriod: 2s
   certificates: {leafValidity: 12s, settlePeriod: 2s}
-%s`, ownNamespace, port(t, webhook), b.address, members))
+%s`, ownNamespace, port(t, webhook), b.Address, members))
 	r := &replica{webhook: webhook}
 	r.Process = harness.StartProcess(t, harness.ProcessOptions{
 		User: user, Flags: []string{"--config=" + file}, Env: []string{"POD_NAMESPACE=" + ownNamespace},
 	})
-	b.add(r)
+	b.Add(r.webhook, func() error {
+		if !r.Ready() {
+			return errors.New("it is not ready")
+		}
+		return nil
+	})
 	return r
 }
 
-// load creates graphs without storing them, and counts the answers.
-type load struct {
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+// replica is an operator and where its webhooks listen.
+type replica struct {
+	*harness.Process
 
-	mu     sync.Mutex
-	sent   int
-	failed []string
+	webhook string
 }
 
-// rate is how many graphs are created per second.
-const rate = 50
+const (
+	// rate is how many graphs are created per second.
+	rate = 50
+	// endpointLag is for how long a Service goes on leading to a replica that is ending.
+	endpointLag = time.Second
+)
 
-func startLoad(t *testing.T, ns string) *load {
+// startLoad creates graphs without storing them.
+func startLoad(t *testing.T, ns string) *harness.Load {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel}
 	api := harness.Client(t)
-	l.wg.Go(func() {
-		ticker := time.NewTicker(time.Second / rate)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			l.wg.Go(func() {
-				err := api.Create(t.Context(), frontend(ns, uniqueName()), client.DryRunAll)
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				l.sent++
-				if err != nil {
-					l.failed = append(l.failed, time.Now().Format("05.000")+" "+err.Error())
-				}
-			})
-		}
-	})
-	return l
-}
-
-// stop ends the load and fails the test if anything was lost.
-func (l *load) stop(t *testing.T, what string) {
-	t.Helper()
-	l.cancel()
-	l.wg.Wait()
-	t.Logf("%s: %d requests, %d lost", what, l.sent, len(l.failed))
-	if len(l.failed) > 0 {
-		t.Errorf("%s: %d of %d requests were lost, the first: %s", what, len(l.failed), l.sent, strings.Join(l.failed[:min(5, len(l.failed))], "\n"))
-	}
+	return harness.StartLoad(t, rate, func(ctx context.Context) error { return api.Create(ctx, frontend(ns, uniqueName()), client.DryRunAll) })
 }
 
 // TestAdmission is one story: the webhooks of an installation from its first minute to its upgrade.
@@ -107,10 +81,10 @@ func TestAdmission(t *testing.T) {
 	makeOwnNamespace(t)
 	ns := harness.Namespace(t)
 	harness.InstallWebhooks(t)
-	b := startBalancer(t)
+	b := harness.StartBalancer(t, endpointLag)
 	first := startReplica(t, b, "")
 	second := startReplica(t, b, "")
-	awaitBothReady(t, b)
+	b.AwaitAll(t)
 
 	t.Run("a graph that is wrong is refused with everything that is wrong", func(t *testing.T) {
 		g := frontend(ns, "wrong")
@@ -191,20 +165,6 @@ func replicasGuarded(t *testing.T, ns string) {
 	})
 }
 
-func awaitBothReady(t *testing.T, b *balancer) {
-	t.Helper()
-	harness.Eventually(t, time.Minute, "both replicas ready", func() (bool, string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, r := range b.replicas {
-			if !r.ready {
-				return false, r.Name
-			}
-		}
-		return true, ""
-	})
-}
-
 func authority(t *testing.T) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -225,21 +185,8 @@ func secretDeleted(t *testing.T, ns string) {
 		now := authority(t)
 		return now.UID != "" && now.UID != before.UID, "it is not there"
 	})
-	linger(t, l, 2*rate)
-	l.stop(t, "the Secret was deleted")
-}
-
-// linger waits for so many more answers.
-func linger(t *testing.T, l *load, more int) {
-	t.Helper()
-	l.mu.Lock()
-	until := l.sent + more
-	l.mu.Unlock()
-	harness.Eventually(t, time.Minute, "more answers", func() (bool, string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.sent >= until, fmt.Sprint(l.sent)
-	})
+	l.More(2 * rate)
+	l.Stop("the Secret was deleted")
 }
 
 // leaf is the certificate that a replica shows.
@@ -262,7 +209,7 @@ func leavesRenewed(t *testing.T, ns string, replicas ...*replica) {
 			return leaf(t, r).SerialNumber.Cmp(before.SerialNumber) != 0, "still the same"
 		})
 	}
-	l.stop(t, "leaves were renewed")
+	l.Stop("leaves were renewed")
 }
 
 // authorityRotated has a new authority made, and waits until nothing of the old one is left.
@@ -287,18 +234,18 @@ func authorityRotated(t *testing.T, ns string, replicas ...*replica) {
 	harness.Eventually(t, time.Minute, "the old authority dropped", func() (bool, string) {
 		return !strings.Contains(string(authority(t).Data["ca.crt"]), old), "it is still published"
 	})
-	linger(t, l, rate)
-	l.stop(t, "the authority was rotated")
+	l.More(rate)
+	l.Stop("the authority was rotated")
 }
 
-func rollingRestart(t *testing.T, b *balancer, ns string, old ...*replica) {
+func rollingRestart(t *testing.T, b *harness.Balancer, ns string, old ...*replica) {
 	l := startLoad(t, ns)
 	for _, r := range old {
 		startReplica(t, b, "")
-		awaitBothReady(t, b)
+		b.AwaitAll(t)
 		r.Stop() // connections still reach it until the balancer notices
-		b.remove(r)
+		b.Remove(r.webhook)
 	}
-	linger(t, l, 2*rate)
-	l.stop(t, "rolling restart")
+	l.More(2 * rate)
+	l.Stop("rolling restart")
 }

@@ -4,6 +4,7 @@
 package production_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -19,7 +20,11 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/webhook"
@@ -112,23 +117,8 @@ func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
 	ns := harness.Namespace(t)
 	authority, directory, address := newIssuer(t), t.TempDir(), harness.UnusedAddress(t)
 	authority.mount(t, directory)
-	c, err := webhook.Validating()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Name = "mounted-" + ns
-	for i := range c.Webhooks {
-		w := &c.Webhooks[i]
-		w.ClientConfig.URL = new("https://" + address + *w.ClientConfig.Service.Path)
-		w.ClientConfig.Service, w.ClientConfig.CABundle = nil, encoded("CERTIFICATE", authority.certificate.Raw)
-		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}}
-	}
-	if err := harness.Client(t).Create(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	p := harness.StartProcess(t, harness.ProcessOptions{User: "operator-" + ns, Namespace: ns, Flags: []string{"--config=" + configFile(t, fmt.Sprintf(
-		"namespaceScope: {disabled: true}\nwebhooks: {enabled: true, bindAddress: 127.0.0.1, port: %d, certificates: {source: files, directory: %s}}\n",
-		port(t, address), directory))}})
+	c := register(t, authority, address, ns, &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}})
+	p := startMounted(t, ns, address, directory)
 	r := &replica{Process: p, webhook: address}
 	bad := frontend(ns, "bad")
 	bad.Spec.PVCs = []v1alpha1.PVC{{Create: new(false)}}
@@ -144,8 +134,77 @@ func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
 			return leaf(t, r).SerialNumber.Cmp(before) != 0, "still the old one"
 		})
 	}
-	l.stop(t, "mounted certificates were replaced")
+	l.Stop("mounted certificates were replaced")
 	if err := harness.Client(t).Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// register has the API server ask somebody about the namespaces that are selected.
+func register(t *testing.T, authority *issuer, address, name string, which *metav1.LabelSelector) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	c, err := webhook.Validating()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Name = "mounted-" + name
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		w.ClientConfig.URL = new("https://" + address + *w.ClientConfig.Service.Path)
+		w.ClientConfig.Service, w.ClientConfig.CABundle = nil, encoded("CERTIFICATE", authority.certificate.Raw)
+		w.NamespaceSelector = which
+	}
+	if err := harness.Client(t).Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(harness.Client(t).Delete(context.WithoutCancel(t.Context()), c)); err != nil {
+			t.Errorf("take %s away: %v", c.Name, err)
+		}
+	})
+	return c
+}
+
+// startMounted starts an operator of one namespace with certificates from a directory.
+func startMounted(t *testing.T, ns, address, directory string) *harness.Process {
+	t.Helper()
+	return harness.StartProcess(t, harness.ProcessOptions{User: "operator-" + ns, Namespace: ns, Flags: []string{"--config=" + configFile(t, fmt.Sprintf(
+		"namespaceScope: {disabled: true}\nwebhooks: {enabled: true, bindAddress: 127.0.0.1, port: %d, certificates: {source: files, directory: %s}}\n",
+		port(t, address), directory))}})
+}
+
+// TestWebhooksOfOneNamespaceThatAreAskedAboutAll is about an administrator who forgot the selector: what is not the operator's
+// business it lets through, unjudged.
+func TestWebhooksOfOneNamespaceThatAreAskedAboutAll(t *testing.T) {
+	ns, other := harness.Namespace(t), harness.Namespace(t)
+	authority, directory, address := newIssuer(t), t.TempDir(), harness.UnusedAddress(t)
+	authority.mount(t, directory)
+	register(t, authority, address, ns, nil)
+	startMounted(t, ns, address, directory)
+	wrong := func(ns string) *v1alpha1.DynamoGraphDeployment {
+		g := frontend(ns, "wrong")
+		g.Spec.Services["frontend"] = g.Spec.Services["Frontend"] // which no schema forbids
+		return g
+	}
+	harness.Eventually(t, time.Minute, "a refusal in its own namespace", func() (bool, string) {
+		err := harness.Client(t).Create(t.Context(), wrong(ns))
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "denied the request"), fmt.Sprint(err)
+	})
+	if err := harness.Client(t).Create(t.Context(), wrong(other)); err != nil {
+		t.Errorf("it refuses what is in another namespace: %v", err)
+	}
+	request := func(ns string) *v1alpha1.DynamoGraphDeploymentRequest {
+		r := &v1alpha1.DynamoGraphDeploymentRequest{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "abroad"}}
+		r.Spec.Model, r.Spec.Backend = "acme/tiny-1b", "vllm"
+		r.Spec.ProfilingConfig.ProfilerImage = "example.com/profiler:1"
+		r.Spec.ProfilingConfig.Config = &apiextensionsv1.JSON{Raw: []byte(`{"sla":{"isl":1}}`)}
+		r.Spec.DeploymentOverrides = &v1alpha1.DeploymentOverridesSpec{Namespace: "kube-public"}
+		return r
+	}
+	if err := harness.Client(t).Create(t.Context(), request(ns)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.deploymentOverrides.namespace") {
+		t.Errorf("a request that leaves its namespace: %v", err)
+	}
+	if err := harness.Client(t).Create(t.Context(), request(other)); err != nil {
+		t.Errorf("it judges requests of another namespace: %v", err)
 	}
 }

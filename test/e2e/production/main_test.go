@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -25,7 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithAudit())
+	// There is no kube-proxy: the API server itself has to look up who is behind the Service of the webhooks.
+	harness.Main(m, harness.WithAudit(), harness.WithAPIServerArgs("--enable-aggregator-routing=true"))
 }
 
 // ownNamespace is where operators keep what is theirs.
@@ -37,7 +39,7 @@ const user = "operator-production"
 func makeOwnNamespace(t *testing.T) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}}
-	if err := harness.Client(t).Create(t.Context(), ns); err != nil {
+	if err := harness.Client(t).Create(t.Context(), ns); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 }

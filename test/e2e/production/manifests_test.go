@@ -19,14 +19,17 @@ import (
 )
 
 // shippedObjects are the shipped manifests, moved to a namespace.
-func shippedObjects(t *testing.T, ns string) map[string]*unstructured.Unstructured {
+func shippedObjects(t *testing.T, ns string, read func() ([]*unstructured.Unstructured, error)) map[string]*unstructured.Unstructured {
 	t.Helper()
-	all, err := manager.All()
+	all, err := read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	byKind := map[string]*unstructured.Unstructured{}
 	for _, u := range all {
+		if u.GetKind() == "Namespace" {
+			continue
+		}
 		u.SetNamespace(ns)
 		byKind[u.GetKind()+" "+u.GetName()] = u
 	}
@@ -35,13 +38,26 @@ func shippedObjects(t *testing.T, ns string) map[string]*unstructured.Unstructur
 
 func TestTheOperatorsPodIsAllowedWhereOnlyRestrictedPodsAre(t *testing.T) {
 	t.Parallel()
+	for name, read := range variants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			podAllowed(t, read)
+		})
+	}
+}
+
+// variants are the two ways in which the operator is shipped.
+var variants = map[string]func() ([]*unstructured.Unstructured, error){"all namespaces": manager.All, "one namespace": manager.Restricted}
+
+func podAllowed(t *testing.T, read func() ([]*unstructured.Unstructured, error)) {
+	t.Helper()
 	ns := harness.Namespace(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))
 	if err := harness.Client(t).Patch(t.Context(), namespace, patch); err != nil {
 		t.Fatal(err)
 	}
-	shipped := shippedObjects(t, ns)
+	shipped := shippedObjects(t, ns, read)
 	for name, u := range shipped {
 		if err := harness.Client(t).Create(t.Context(), u); err != nil {
 			t.Errorf("create %s: %v", name, err)
@@ -64,15 +80,20 @@ func TestTheOperatorsPodIsAllowedWhereOnlyRestrictedPodsAre(t *testing.T) {
 
 func TestTheShippedConfigurationIsAccepted(t *testing.T) {
 	t.Parallel()
-	text, _, err := unstructured.NestedString(shippedObjects(t, "any")["ConfigMap dynamo-operator"].Object, "data", "operator.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, errs, err := config.Decode([]byte(text))
-	if err != nil || len(errs) > 0 {
-		t.Fatalf("it does not fit: %v %v", err, errs)
-	}
-	if errs := config.Judge(c); len(errs) > 0 {
-		t.Errorf("it is refused: %v", errs)
+	for name, read := range variants {
+		text, _, err := unstructured.NestedString(shippedObjects(t, "any", read)["ConfigMap dynamo-operator"].Object, "data", "operator.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, errs, err := config.Decode([]byte(text))
+		if err != nil || len(errs) > 0 {
+			t.Fatalf("%s: it does not fit: %v %v", name, err, errs)
+		}
+		if name == "one namespace" {
+			c.RestrictedNamespace = "team-a" // by a flag
+		}
+		if errs := config.Judge(c); len(errs) > 0 {
+			t.Errorf("%s: it is refused: %v", name, errs)
+		}
 	}
 }

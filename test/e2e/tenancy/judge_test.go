@@ -80,7 +80,7 @@ func tenures(requests []localcluster.AuditRecord, lasts time.Duration) []*tenure
 // between the first write of a restricted one and the end of its claim, nor did anything of another restricted one.
 func (s *story) judge() {
 	s.Helper()
-	all := tenures(s.requests(), duration)
+	all := tenures(s.requests(), s.lasts)
 	workers := 0
 	for _, t := range all {
 		if len(t.work) == 0 {
@@ -101,6 +101,12 @@ func (s *story) judgeClaim(t *tenure, all []*tenure) {
 	s.Helper()
 	if t.first().Before(t.claimed) || t.last().After(t.until) {
 		s.Errorf("%s worked from %s to %s, but its claim was from %s to %s", t.user, t.first(), t.last(), t.claimed, t.until)
+		for _, w := range t.work {
+			if w.Answered.After(t.until) {
+				s.Errorf("%s %s/%s/%s came at %s and was answered with %d at %s", w.Verb, w.Resource, w.Name, w.Subresource,
+					w.Received.Format("05.000"), w.Code, w.Answered.Format("05.000"))
+			}
+		}
 	}
 	for _, other := range all {
 		if other == t {

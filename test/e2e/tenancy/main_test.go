@@ -52,11 +52,13 @@ type story struct {
 
 	namespace string
 	begin     int64
+	// lasts is the duration of the claims.
+	lasts time.Duration
 }
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	s := &story{T: t, namespace: harness.Namespace(t)}
+	s := &story{T: t, namespace: harness.Namespace(t), lasts: duration}
 	_, begin, err := localcluster.ReadAudit(harness.AuditLog(t), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +128,9 @@ func (s *story) restricted(opts ...func(*harness.ProcessOptions)) *harness.Proce
 // restartedInItsPod is for processes of which each comes after the end of the one before.
 func restartedInItsPod(o *harness.ProcessOptions) { o.Env = append(o.Env, "POD_UID=the-only-one") }
 
+// asShipped is for those who configure nothing.
+func asShipped(o *harness.ProcessOptions) { o.Flags = nil }
+
 // patient waits for the other side for longer than that takes to answer.
 func patient(o *harness.ProcessOptions) {
 	o.Flags = append(o.Flags, "--namespace-scope-lease-renew-interval="+(duration/2).String())
@@ -176,14 +181,14 @@ func (s *story) takesOver(p *harness.Process, since time.Time, limit time.Durati
 func (s *story) begins(p *harness.Process) {
 	s.Helper()
 	claim := s.await(p, isClaim, time.Time{})
-	s.takesOver(p, claim.Answered, duration+slack)
+	s.takesOver(p, claim.Answered, s.lasts+slack)
 }
 
 // await waits for the first request of a kind that a process made after something happened.
 func (s *story) await(p *harness.Process, kind func(localcluster.AuditRecord) bool, since time.Time) localcluster.AuditRecord {
 	s.Helper()
 	var found localcluster.AuditRecord
-	harness.Eventually(s, time.Minute, p.User+" writing", func() (bool, string) {
+	harness.Eventually(s, s.lasts+time.Minute, p.User+" writing", func() (bool, string) {
 		for _, r := range s.requests() {
 			if r.User == p.User && kind(r) && r.Received.After(since) {
 				found = r

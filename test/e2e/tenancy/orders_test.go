@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
@@ -120,5 +121,27 @@ func TestReplicasOfARestrictedOperatorHandOver(t *testing.T) {
 	killed = time.Now()
 	third.Kill()
 	s.takesOver(cluster, killed, leader+duration+slack)
+	s.judge()
+}
+
+// TestTheTimesThatUsersWait is the same with what is configured by default: how long it takes there is what users see.
+func TestTheTimesThatUsersWait(t *testing.T) {
+	s := newStory(t)
+	s.lasts = config.Defaults().NamespaceScope.LeaseDuration.Duration
+	cluster := s.clusterWide()
+	s.takesOver(cluster, time.Now(), slack)
+
+	first := s.restricted(asShipped, restartedInItsPod)
+	claim := s.await(first, isClaim, time.Time{})
+	s.takesOver(first, claim.Answered, 10*time.Second+slack) // the longest wait for an answer
+	stopped := time.Now()
+	first.Stop()
+	s.takesOver(cluster, stopped, 5*time.Second+slack) // not the whole Lease, which is given up
+
+	second := s.restricted(asShipped, restartedInItsPod)
+	s.begins(second)
+	killed := time.Now()
+	second.Kill()
+	s.takesOver(cluster, killed, s.lasts+slack)
 	s.judge()
 }

@@ -38,7 +38,7 @@ func (o *observed) observe(_ *certs.Options, s *server.Options) {
 	s.Observe = func(j server.Judgement) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.lines = append(o.lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", j.Kind, j.Operation, j.Result, j.Reason)))
+		o.lines = append(o.lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", j.Kind, j.Operation, j.Result, strings.Join(j.Reasons, " "))))
 	}
 }
 
@@ -63,7 +63,7 @@ func TestUsersHearWhatIsWrong(t *testing.T) {
 	if details == nil || len(details.Causes) == 0 || details.Causes[0].Field != "spec.services[decode]" || details.Kind != v1alpha1.KindDynamoGraphDeployment {
 		t.Errorf("details for programs: %+v", details)
 	}
-	if want := []string{"DynamoGraphDeployment CREATE denied validation"}; !slices.Equal(o.all(), want) {
+	if want := []string{"DynamoGraphDeployment CREATE denied service-names-distinct"}; !slices.Equal(o.all(), want) {
 		t.Errorf("observed %v", o.all())
 	}
 }

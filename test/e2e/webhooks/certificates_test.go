@@ -46,7 +46,7 @@ func TestReplicasThatStartAtOnceShareOneAuthority(t *testing.T) {
 	if len(serials) != len(replicas) {
 		t.Errorf("%d replicas show %d leaves", len(replicas), len(serials))
 	}
-	if err := one(harness.Client(t), s.namespace); err != nil {
+	if err := one(t.Context(), harness.Client(t), s.namespace); err != nil {
 		t.Error(err)
 	}
 	// One that comes to what is there already writes nothing.
@@ -111,8 +111,8 @@ func TestRotationOnDemandIsNoticedByNobody(t *testing.T) {
 	if !after.Equal(both[1]) {
 		t.Error("the wrong authority stays")
 	}
-	p.more()
-	p.release()
+	p.More(few)
+	p.Stop(t.Name())
 }
 
 func (s *site) annotations() map[string]string {
@@ -161,8 +161,8 @@ func TestShortLivesAreNoticedByNobody(t *testing.T) {
 		leaves[leaf.SerialNumber.String()], authorities[leaf.Issuer.CommonName] = true, true
 		return len(authorities) >= 3 && len(leaves) >= 8, fmt.Sprintf("%d authorities, %d leaves", len(authorities), len(leaves))
 	})
-	p.more()
-	p.release()
+	p.More(few)
+	p.Stop(t.Name())
 }
 
 func TestASecretThatIsDeletedComesBackAsItWas(t *testing.T) {
@@ -179,9 +179,9 @@ func TestASecretThatIsDeletedComesBackAsItWas(t *testing.T) {
 			err := harness.Client(t).Get(t.Context(), s.secret, &corev1.Secret{})
 			return err == nil, fmt.Sprint(err)
 		})
-		p.more()
+		p.More(few)
 	}
-	p.release()
+	p.Stop(t.Name())
 	if after := s.awaitPublished(1)[0]; !after.Equal(before) {
 		t.Error("the authority is another one")
 	}
@@ -205,7 +205,7 @@ func TestASecretThatIsLostWhileNobodyRunsLeadsToANewAuthority(t *testing.T) {
 	if signed(r.leaf(t), both) != 0 || !both[1].Equal(before) {
 		t.Error("what was published is not kept beside the new authority")
 	}
-	if err := one(harness.Client(t), s.namespace); err != nil {
+	if err := one(t.Context(), harness.Client(t), s.namespace); err != nil {
 		t.Error(err)
 	}
 }
@@ -225,8 +225,8 @@ func TestADamagedSecretIsRepaired(t *testing.T) {
 		err := harness.Client(t).Get(t.Context(), s.secret, secret)
 		return err == nil && len(secret.Data["authorities.json"]) > 100, fmt.Sprintf("%d bytes, %v", len(secret.Data["authorities.json"]), err)
 	})
-	p.more()
-	p.release()
+	p.More(few)
+	p.Stop(t.Name())
 	if after := s.awaitPublished(1)[0]; !after.Equal(before) || signed(r.leaf(t), []*x509.Certificate{before}) != 0 {
 		t.Error("the authority is another one, though it was remembered")
 	}
@@ -266,7 +266,7 @@ func TestAConfigurationThatIsAppliedAgainIsRepairedWithinASecond(t *testing.T) {
 			t.Errorf("%s: it took %s", name, quickest)
 		}
 	}
-	if err := one(harness.Client(t), s.namespace); err != nil {
+	if err := one(t.Context(), harness.Client(t), s.namespace); err != nil {
 		t.Error(err)
 	}
 }
@@ -308,7 +308,7 @@ func (s *site) compare(applied *admissionregistrationv1.ValidatingWebhookConfigu
 	}
 	for i, w := range live.Webhooks {
 		want := applied.Webhooks[i]
-		if w.Name != want.Name || *w.ClientConfig.URL != "https://"+s.balancer.address+*want.ClientConfig.Service.Path || w.ClientConfig.Service != nil {
+		if w.Name != want.Name || *w.ClientConfig.URL != "https://"+s.balancer.Address+*want.ClientConfig.Service.Path || w.ClientConfig.Service != nil {
 			s.t.Errorf("webhook %d: %s at %v instead of %s", i, w.Name, w.ClientConfig.URL, want.Name)
 		}
 		if *w.FailurePolicy != *want.FailurePolicy || len(w.MatchConditions) != len(want.MatchConditions) || len(w.Rules) != len(want.Rules) {
@@ -327,7 +327,7 @@ func TestConfigurationsThatComeLaterAreWaitedFor(t *testing.T) {
 		t.Error("another authority was published")
 	}
 	harness.Eventually(t, patience, "a judgement", func() (bool, string) {
-		err := one(harness.Client(t), s.namespace)
+		err := one(t.Context(), harness.Client(t), s.namespace)
 		return err == nil, fmt.Sprint(err)
 	})
 }
@@ -357,9 +357,9 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 				next := s.run(speak) // the new one is there before the old one goes
 				running[i].stop()
 				running[i] = next
-				p.more()
+				p.More(few)
 			}
-			p.release()
+			p.Stop(t.Name())
 		})
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/config/webhook"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/certs"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 	server "github.com/dynamo-operator/dynamo-operator/internal/operator/webhook"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
@@ -43,7 +44,7 @@ type site struct {
 	user      string
 	secret    client.ObjectKey
 	// balancer stands where in a cluster the Service does.
-	balancer *balancer
+	balancer *harness.Balancer
 	replicas atomic.Int32
 }
 
@@ -51,7 +52,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	namespace := harness.Namespace(t)
 	s := &site{
-		t: t, namespace: namespace, user: "keeper-" + namespace, balancer: newBalancer(t),
+		t: t, namespace: namespace, user: "keeper-" + namespace, balancer: harness.StartBalancer(t, 0),
 		secret: client.ObjectKey{Namespace: namespace, Name: names.WebhookAuthority},
 	}
 	s.grant()
@@ -162,9 +163,11 @@ func (s *site) start(change func(*certs.Options, *server.Options)) *replica {
 	number := s.replicas.Add(1)
 	var r replica
 	log := funcr.New(func(prefix, args string) { s.t.Logf("replica %d: %s %s", number, prefix, args) }, funcr.Options{LogTimestamp: true})
+	defaults := config.Defaults().Webhooks.Certificates
 	keep := certs.Options{
+		AuthorityLife: defaults.AuthorityValidity.Duration, LeafLife: defaults.LeafValidity.Duration,
 		Secret: s.secret, Service: client.ObjectKey{Namespace: s.namespace, Name: names.WebhookService}, Validating: s.validating(), Mutating: s.mutating(),
-		ClientURL: "https://" + s.balancer.address, Settle: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
+		ClientURL: "https://" + s.balancer.Address, Settle: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
 	}
 	serve := server.Options{
 		Listener: listener, Version: "1.2.3", MayCreate: server.MayCreateGraphs(rights), Drain: 500 * time.Millisecond, Clock: clock.RealClock{}, Log: log,
@@ -188,7 +191,7 @@ func (s *site) start(change func(*certs.Options, *server.Options)) *replica {
 			}
 		})
 	}
-	s.balancer.add(listener.Addr().String(), r.ready)
+	s.balancer.Add(listener.Addr().String(), r.ready)
 	s.t.Cleanup(r.stop)
 	return &r
 }
