@@ -54,6 +54,9 @@ type story struct {
 	begin     int64
 	// lasts is the duration of the claims.
 	lasts time.Duration
+	// underWay is how many writes of a restricted operator may arrive after its claim. Whoever is frozen between its last look
+	// at the clock and the end of a system call finishes that call when it goes on (ADR 0008).
+	underWay int
 }
 
 func newStory(t *testing.T) *story {

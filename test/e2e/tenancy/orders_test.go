@@ -73,6 +73,7 @@ func TestOperatorsThatComeAndGoNeverWorkAtOnce(t *testing.T) {
 
 func TestAnOperatorThatWasFrozenDoesNotWorkAfterItsTime(t *testing.T) {
 	s := newStory(t)
+	s.underWay = 1
 	cluster := s.clusterWide()
 	restricted := s.restricted(restartedInItsPod)
 	s.begins(restricted)
