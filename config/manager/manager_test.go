@@ -5,6 +5,7 @@ package manager_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,6 +57,9 @@ func TestTheRestrictedVariantDiffersOnlyWhereItHasTo(t *testing.T) {
 		if u.GetKind() == "ConfigMap" || u.GetKind() == "Deployment" {
 			continue
 		}
+		if u.GetKind() == "NetworkPolicy" {
+			onlyWithin(t, u, other)
+		}
 		if diff := cmp.Diff(u.Object, other.Object); diff != "" {
 			t.Errorf("%s (-everywhere +restricted):\n%s", name, diff)
 		}
@@ -70,6 +74,35 @@ func TestTheRestrictedVariantDiffersOnlyWhereItHasTo(t *testing.T) {
 	pod.Volumes, pod.Containers[0].VolumeMounts, pod.Containers[0].Args = other.Volumes, other.Containers[0].VolumeMounts, other.Containers[0].Args
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("Deployment (-everywhere +restricted):\n%s", diff)
+	}
+}
+
+// onlyWithin checks that workers are called in all namespaces by the one and in its own by the other, and makes the two equal.
+func onlyWithin(t *testing.T, everywhere, restricted *unstructured.Unstructured) {
+	t.Helper()
+	all, one := typed[networkingv1.NetworkPolicy](t, everywhere), typed[networkingv1.NetworkPolicy](t, restricted)
+	found := false
+	for i, rule := range all.Spec.Egress {
+		if len(rule.To) == 1 && rule.To[0].PodSelector != nil {
+			found = true
+			if rule.To[0].NamespaceSelector == nil || len(rule.To[0].NamespaceSelector.MatchLabels) > 0 || one.Spec.Egress[i].To[0].NamespaceSelector != nil {
+				t.Errorf("workers are called by %v and %v", rule.To[0], one.Spec.Egress[i].To[0])
+			}
+			one.Spec.Egress[i].To[0].NamespaceSelector = rule.To[0].NamespaceSelector
+		}
+	}
+	if !found {
+		t.Error("nobody may call workers")
+	}
+	for _, side := range []struct {
+		to   *unstructured.Unstructured
+		from *networkingv1.NetworkPolicy
+	}{{everywhere, all}, {restricted, one}} {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(side.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		side.to.Object = object
 	}
 }
 
@@ -95,8 +128,8 @@ func TestEveryPortOfTheOperatorIsOpenToThoseWhoNeedIt(t *testing.T) {
 			t.Errorf("nobody can reach port %s", p.Name)
 		}
 	}
-	// Names, the API server by its Service and by itself, etcd, a collector of traces.
-	if diff := cmp.Diff([]string{"53", "53", "443", "6443", "2379", "4318"}, out); diff != "" {
+	// Names, the API server by its Service and by itself, etcd, workers, a collector of traces.
+	if diff := cmp.Diff([]string{"53", "53", "443", "6443", "2379", strconv.Itoa(names.PortSystemNumber), "4318"}, out); diff != "" {
 		t.Errorf("where it can go (-want +got):\n%s", diff)
 	}
 }

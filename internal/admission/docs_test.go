@@ -37,7 +37,7 @@ Objects are judged several times on their way, by the same table of rules, so th
 The sentence of an error says what has to hold, that of a warning or note what it is about. "On change" means that an update is
 compared with what is stored. "Reference" tells whether the reference says the same, by its webhook or its schema; rules that it
 does not have refuse only what cannot work there either, or warn. Whatever is only suspicious is a warning. Notes are for lint
-alone. The controllers of models, requests and checkpoints are not part of this release yet; until they are, "reconciler" stands for
+alone. The controllers of requests and checkpoints are not part of this release yet; until they are, "reconciler" stands for
 what they will refuse.
 
 An update of something that is being deleted is never refused, and no update is refused for what was wrong before in the same

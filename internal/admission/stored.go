@@ -28,7 +28,8 @@ func Model(m *v1alpha1.DynamoModel) field.ErrorList {
 }
 
 // Request returns every problem of a request that can be seen without looking at the cluster. Restricted is true for an
-// operator that looks after one namespace.
+// operator that looks after one namespace, and for one without webhooks: nobody has asked then whether the requester has
+// rights in another.
 func Request(r *v1alpha1.DynamoGraphDeploymentRequest, restricted bool) field.ErrorList {
 	return refused(r, Circumstances{Restricted: restricted}, Reconciler)
 }

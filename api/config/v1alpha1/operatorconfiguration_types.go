@@ -31,7 +31,8 @@ type OperatorConfiguration struct {
 	// IgnoredNamespaces are patterns, with * for any text, of namespaces that an operator of all namespaces leaves alone.
 	IgnoredNamespaces []string `json:"ignoredNamespaces,omitempty"`
 
-	// OperatorVersion is shown in leases and stamped on new graphs. Flag --operator-version.
+	// OperatorVersion is shown in leases and stamped on new graphs. By default it is that of the build.
+	// Flag --operator-version.
 	OperatorVersion string `json:"operatorVersion,omitempty"`
 
 	// NATSAddress is given to pods as NATS_SERVER. Flag --natsAddr.
@@ -57,10 +58,11 @@ type OperatorConfiguration struct {
 	// Flag --istio-virtual-service-gateway.
 	IstioVirtualServiceGateway string `json:"istioVirtualServiceGateway,omitempty"`
 
-	// PlannerClusterRoleName is the ClusterRole of planners. Flag --planner-cluster-role-name.
+	// PlannerClusterRoleName is the ClusterRole of planners. The shipped role lets the operator hand out
+	// dynamo-operator-planner; another name has to be added to its rule for bind. Flag --planner-cluster-role-name.
 	PlannerClusterRoleName string `json:"plannerClusterRoleName,omitempty"`
 
-	// EPPClusterRoleName is the ClusterRole of endpoint pickers. Flag --epp-cluster-role-name.
+	// EPPClusterRoleName is the ClusterRole of endpoint pickers, to which the same applies with dynamo-operator-epp. Flag --epp-cluster-role-name.
 	EPPClusterRoleName string `json:"eppClusterRoleName,omitempty"`
 
 	// GroveTerminationDelay is how long Grove tolerates a gang below its minimum; 0s leaves it to Grove. The default is
@@ -209,7 +211,8 @@ type LeaderElectionConfiguration struct {
 	// Enabled makes a replica work only while it holds the Lease. Flag --leader-elect.
 	Enabled bool `json:"enabled,omitempty"`
 
-	// ID is the name of the Lease. Flag --leader-election-id.
+	// ID is the name of the Lease. The shipped role is for dynamo.nvidia.com, the reference's; another has to be added to it.
+	// Flag --leader-election-id.
 	ID string `json:"id,omitempty"`
 
 	// Namespace is where the Lease is, empty for the operator's own. Flag --leader-election-namespace.

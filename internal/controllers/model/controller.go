@@ -111,7 +111,7 @@ func (r *Reconciler) part(ctx context.Context, m *v1alpha1.DynamoModel) (reconci
 	}
 	left := r.partings.left(m.UID, r.Clock.Now())
 	seen, err := r.see(ctx, m)
-	if err != nil {
+	if err != nil && r.partings.tell(m.UID) {
 		r.Status.Tell(m, statusio.Event{Type: corev1.EventTypeWarning, Reason: conditions.CleanupFailed, Action: "Delete", Note: err.Error()})
 	}
 	parting := Judge(seen, r.Keeper.Want(m.UID, key, Undone(m, seen)))

@@ -85,9 +85,9 @@ func endpointsReady(m *v1alpha1.DynamoModel, seen Seen, next modelStatus) verdic
 	case ready < total:
 		return verdict{metav1.ConditionFalse, conditions.EndpointsNotReady, fmt.Sprintf("%d of %d endpoints are ready%s", ready, total, causes(next))}
 	case IsAdapter(m):
-		return verdict{metav1.ConditionTrue, conditions.AllEndpointsReady, "The adapter is on "+plural(total, "endpoint")}
+		return verdict{metav1.ConditionTrue, conditions.AllEndpointsReady, "The adapter is on " + plural(total, "endpoint")}
 	}
-	return verdict{metav1.ConditionTrue, conditions.EndpointsDiscovered, "The model is served by "+plural(total, "endpoint")}
+	return verdict{metav1.ConditionTrue, conditions.EndpointsDiscovered, "The model is served by " + plural(total, "endpoint")}
 }
 
 // causes names the first few endpoints that are not ready.

@@ -178,6 +178,8 @@ func endpointOf(e discoveryv1.Endpoint, name string, pod *corev1.Pod) Endpoint {
 	switch {
 	case pod == nil || e.TargetRef.UID != "" && e.TargetRef.UID != pod.UID:
 		at.Problem = "the pod is not there"
+	case !isOurs(pod):
+		at.Problem = "the pod belongs to no graph or component"
 	case !hasAddress(pod, e.Addresses[0]):
 		at.Problem = "the address is not one of the pod's"
 	}
@@ -189,6 +191,11 @@ func endpointOf(e discoveryv1.Endpoint, name string, pod *corev1.Pod) Endpoint {
 		}
 	}
 	return at
+}
+
+// isOurs tells whether a pod was made for a graph, or for a component that belongs to none.
+func isOurs(pod *corev1.Pod) bool {
+	return pod.Labels[names.LabelGraph] != "" || pod.Labels[names.LabelComponent] != "" && pod.Labels[names.LabelSelector] != ""
 }
 
 func hasAddress(pod *corev1.Pod, address string) bool {

@@ -56,7 +56,7 @@ func Run(ctx context.Context, c *config.Config, api *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	log.Info("Operator is starting", "version", c.OperatorVersion, "configuration", effective)
+	log.Info("Operator is starting", "version", c.Version(), "configuration", effective)
 	operator, err := New(ctx, c, api)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func newSight(ctx context.Context, c *config.Config) (sight, error) {
 		return sight{}, fmt.Errorf("register metrics: %w", err)
 	}
 	traces, err := telemetry.NewTraces(ctx, telemetry.TraceOptions{
-		Endpoint: c.Tracing.Endpoint, RatePerMillion: c.Tracing.SamplingRatePerMillion, Version: c.OperatorVersion,
+		Endpoint: c.Tracing.Endpoint, RatePerMillion: c.Tracing.SamplingRatePerMillion, Version: c.Version(),
 		Log: ctrl.Log.WithName("traces"),
 	})
 	return sight{registry: registry, metrics: measures, traces: traces}, err

@@ -54,7 +54,7 @@ func newTerritory(mgr manager.Manager, c *config.Config) (territory, error) {
 		election = c.ElectionNamespace(environment) + "/" + c.LeaderElection.ID
 	}
 	holder, err := scope.NewHolder(scope.HolderOptions{
-		Namespace: c.RestrictedNamespace, Version: c.OperatorVersion, Election: election, Pod: environment(podVariable),
+		Namespace: c.RestrictedNamespace, Version: c.Version(), Election: election, Pod: environment(podVariable),
 		Timing:    scope.Timing{Duration: c.NamespaceScope.LeaseDuration.Duration, Renew: c.NamespaceScope.RenewInterval.Duration},
 		Informers: mgr.GetCache(), Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: clock.RealClock{}, Log: log,
 	})

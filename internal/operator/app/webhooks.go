@@ -49,7 +49,7 @@ func newAdmission(ctx context.Context, mgr manager.Manager, c *config.Config, p 
 	}
 	server, err := webhook.New(webhook.Options{
 		Address:      net.JoinHostPort(c.Webhooks.BindAddress, strconv.Itoa(int(c.Webhooks.Port))),
-		Certificates: source, MinTLS: minTLS(c), HTTP2: c.TLS.EnableHTTP2, Version: c.OperatorVersion,
+		Certificates: source, MinTLS: minTLS(c), HTTP2: c.TLS.EnableHTTP2, Version: c.Stamp(),
 		Restricted:     c.RestrictedNamespace != "",
 		ReplicaWriters: append(slices.Clone(c.Webhooks.ReplicaWriters), self),
 		InferencePools: func() admission.Presence { return presence(p.served()) },

@@ -80,7 +80,8 @@ var (
 	}
 	workerDuration = definition{
 		name: "lora_request_duration_seconds", kind: histogram, labels: []string{labelOperation},
-		help: "How long such a call took.",
+		help:    "How long such a call took.",
+		buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 	}
 	quietPasses = definition{
 		name: "reconcile_without_writes_total", kind: counter, labels: []string{labelType},

@@ -117,7 +117,7 @@ func (p *pod) mount() {
 				}
 			case v.Secret != nil:
 				s := &corev1.Secret{}
-				p.get(v.Secret.SecretName, s)
+				p.get(v.Secret.SecretName, s) // whether or not it has to be there: the page makes it
 				content = s.Data
 			}
 		}

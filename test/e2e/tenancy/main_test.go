@@ -54,9 +54,9 @@ type story struct {
 	begin     int64
 	// lasts is the duration of the claims.
 	lasts time.Duration
-	// underWay is how many writes of a restricted operator may arrive after its claim. Whoever is frozen between its last look
-	// at the clock and the end of a system call finishes that call when it goes on (ADR 0008).
-	underWay int
+	// resumed is when a restricted operator that was frozen went on. One write of it may arrive then, although its claim is over:
+	// whoever is frozen between its last look at the clock and the end of a system call finishes that call (ADR 0008).
+	resumed time.Time
 }
 
 func newStory(t *testing.T) *story {

@@ -73,7 +73,6 @@ func TestOperatorsThatComeAndGoNeverWorkAtOnce(t *testing.T) {
 
 func TestAnOperatorThatWasFrozenDoesNotWorkAfterItsTime(t *testing.T) {
 	s := newStory(t)
-	s.underWay = 1
 	cluster := s.clusterWide()
 	restricted := s.restricted(restartedInItsPod)
 	s.begins(restricted)
@@ -81,6 +80,7 @@ func TestAnOperatorThatWasFrozenDoesNotWorkAfterItsTime(t *testing.T) {
 	frozen := time.Now()
 	restricted.Signal(syscall.SIGSTOP)
 	s.takesOver(cluster, frozen, duration+slack)
+	s.resumed = time.Now()
 	restricted.Signal(syscall.SIGCONT)
 	restricted.AwaitEnd(30 * time.Second)
 	if said := restricted.Log(); !strings.Contains(said, "was not renewed within") {
