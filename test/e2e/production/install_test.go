@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
@@ -147,7 +148,7 @@ func works(t *testing.T, ns string, pods []*pod, token string) {
 		t.Error("it was somebody else who refused it")
 	}
 	stamped := &v1alpha1.DynamoGraphDeployment{}
-	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(good), stamped); err != nil || stamped.Annotations["nvidia.com/dynamo-operator-origin-version"] == "" {
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(good), stamped); err != nil || stamped.Annotations[names.AnnotationOriginVersion] != "0.0.0-dev" {
 		t.Errorf("the graph is not stamped: %v %v", err, stamped.Annotations)
 	}
 }
@@ -174,7 +175,7 @@ func answersOnly(t *testing.T, p *pod, token string, others map[string]int) {
 	t.Helper()
 	url := "https://" + p.Metrics + "/metrics"
 	code, text := scrape(t, url, token)
-	if code != http.StatusOK || !strings.Contains(text, "dynamo_operator_webhook_requests_total") {
+	if code != http.StatusOK || !strings.Contains(text, "dynamo_operator_certificate_expiry_timestamp_seconds") {
 		t.Errorf("with the right: answer %d: %.200s", code, text)
 	}
 	for token, want := range others {
