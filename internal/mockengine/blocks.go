@@ -5,6 +5,7 @@ package mockengine
 
 import (
 	"container/list"
+	"slices"
 )
 
 // blocks is the memory of an engine, in blocks of tokens. A block whose content is known by a hash is shared by all
@@ -33,7 +34,7 @@ func (b *blocks) available() int { return b.free + b.idle.Len() }
 // take gets n blocks that are nobody's. The caller has asked whether there are so many.
 func (b *blocks) take(n int) {
 	for b.free < n {
-		oldest := b.idle.Remove(b.idle.Front()).(*block) //nolint:errcheck // the list holds nothing else
+		oldest := b.idle.Remove(b.idle.Front()).(*block)
 		delete(b.known, oldest.hash)
 		b.free++
 	}
@@ -82,8 +83,8 @@ func (b *blocks) learn(hash uint64) bool {
 
 // leave ends the use of known blocks. The end of a sequence is forgotten before its beginning, which more sequences share.
 func (b *blocks) leave(hashes []uint64) {
-	for i := len(hashes) - 1; i >= 0; i-- {
-		left := b.known[hashes[i]]
+	for _, hash := range slices.Backward(hashes) {
+		left := b.known[hash]
 		left.users--
 		if left.users == 0 {
 			left.place = b.idle.PushBack(left)

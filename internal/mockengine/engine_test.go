@@ -104,7 +104,9 @@ func TestAFullEngineRefuses(t *testing.T) {
 	e := runEngine(t, EngineOptions{Clock: fake, Limits: limits, MaxWaiting: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
-	ask := func() { clients.Go(func() { _ = e.Generate(ctx, Sequence{Prompt: 4, Output: 4}, func(Token) error { return nil }) }) }
+	ask := func() {
+		clients.Go(func() { _ = e.Generate(ctx, Sequence{Prompt: 4, Output: 4}, func(Token) error { return nil }) })
+	}
 	ask()
 	awaitWaiter(t, fake)
 	ask()
