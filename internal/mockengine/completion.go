@@ -95,18 +95,14 @@ func (f *Frontend) prepare(request completionRequest, chat bool) (*completion, *
 	}, nil
 }
 
-// run has workers do the work: the first that takes it. A decode worker gets the prompt read by a prefill worker first, if
-// there is one that can.
+// run has workers do the work: the first that takes it, after a prefill worker has read the prompt, if there is one that can.
+// Whether the worker calls itself a decode worker does not matter: those of some engines do not.
 func (f *Frontend) run(ctx context.Context, c *completion, answer answerer) error {
 	turn := f.turns.Add(1) - 1
+	ask := c.ask
+	ask.Prefilled = f.prefill(ctx, c, turn)
 	var last error
-	prefilled := false
 	for _, worker := range rotate(c.route.workers, turn) {
-		ask := c.ask
-		if worker.role == RoleDecode {
-			prefilled = prefilled || f.prefill(ctx, c, turn)
-			ask.Prefilled = prefilled
-		}
 		err := f.generate(ctx, worker, ask, func(token Token) error {
 			c.measure.token()
 			return answer.token(token)

@@ -18,10 +18,7 @@ type route struct {
 	workers, readers []target
 }
 
-type target struct {
-	name, address string
-	role          Role
-}
+type target struct{ name, address string }
 
 // buildTable sorts workers by what they serve. What only prefill workers have cannot be asked for.
 func buildTable(instances []Instance, namespace string) table {
@@ -33,7 +30,7 @@ func buildTable(instances []Instance, namespace string) table {
 				r = &route{card: card}
 				t[card.Name] = r
 			}
-			to := target{name: instance.Name, address: instance.Address, role: card.Role}
+			to := target{name: instance.Name, address: instance.Address}
 			if card.Role == RolePrefill {
 				r.readers = append(r.readers, to)
 				continue

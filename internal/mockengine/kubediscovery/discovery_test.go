@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/internal/mockengine"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/access"
@@ -44,7 +45,7 @@ const (
 type stage struct {
 	t         *testing.T
 	namespace string
-	// config acts as the account, by a token as pods get it.
+	// config acts as the account.
 	config *rest.Config
 
 	mu        sync.Mutex
@@ -58,14 +59,21 @@ func newStage(t *testing.T) *stage {
 	for _, obj := range append(first, then...) {
 		s.create(obj)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: names.DiscoveryAccount(graph)}}
+	s.config = accountConfig(t, s.namespace, graph)
+	return s
+}
+
+// accountConfig acts as the account of a graph, by a token as pods get it.
+func accountConfig(t *testing.T, namespace, graph string) *rest.Config {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.DiscoveryAccount(graph)}}
 	token := &authenticationv1.TokenRequest{}
 	if err := harness.Client(t).SubResource("token").Create(t.Context(), account, token); err != nil {
 		t.Fatalf("get a token: %v", err)
 	}
-	s.config = rest.AnonymousClientConfig(harness.RESTConfig(t, "admin"))
-	s.config.BearerToken = token.Status.Token
-	return s
+	config := rest.AnonymousClientConfig(harness.RESTConfig(t, localcluster.UserAdmin))
+	config.BearerToken = token.Status.Token
+	return config
 }
 
 func (s *stage) create(obj client.Object) {
@@ -103,7 +111,7 @@ func (s *stage) endpoints(name string, labels map[string]string, endpoints ...di
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
-		Ports: []discoveryv1.EndpointPort{{Name: ptr.To(names.PortSystem), Port: ptr.To[int32](names.PortSystemNumber)}},
+		Ports: []discoveryv1.EndpointPort{{Name: new(names.PortSystem), Port: ptr.To[int32](names.PortSystemNumber)}},
 	}
 	s.create(slice)
 	return slice
@@ -249,7 +257,7 @@ func TestAFrontEndFindsWorkersUnderTheRightsOfTheGraphsAccount(t *testing.T) {
 		t.Fatalf("load: %+v", loaded)
 	}
 	awaitModels(t, frontend, model) // the worker that has it is not ready
-	slice.Endpoints[1].Conditions.Ready = ptr.To(true)
+	slice.Endpoints[1].Conditions.Ready = new(true)
 	if err := harness.Client(t).Update(t.Context(), slice); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +300,7 @@ func TestMetadataIsNamedAfterThePodAndOwnedByIt(t *testing.T) {
 	pod := s.pod("chat-decode-0")
 	w, _, _ := s.worker(pod, "10.1.0.1")
 	m := s.awaitMetadata(pod.Name)
-	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}
 	if diff := cmp.Diff(want, m.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}

@@ -24,7 +24,7 @@ func endpoint(pod, uid, address string) discoveryv1.Endpoint {
 }
 
 func unready(e discoveryv1.Endpoint) discoveryv1.Endpoint {
-	e.Conditions.Ready = ptr.To(false)
+	e.Conditions.Ready = new(false)
 	return e
 }
 
@@ -51,27 +51,29 @@ func TestAWorkerIsThereIfItIsReadyAndPublished(t *testing.T) {
 	homeless := endpoint("p", "1", "10.0.0.1")
 	homeless.Addresses = nil
 	named := sliceOf("s", endpoint("p", "1", "10.0.0.1"))
-	named.Ports = []discoveryv1.EndpointPort{{Name: ptr.To("other"), Port: ptr.To[int32](1)}, {Name: ptr.To("system"), Port: ptr.To[int32](9191)}}
-	one := func(e discoveryv1.Endpoint) []discoveryv1.EndpointSlice { return []discoveryv1.EndpointSlice{sliceOf("s", e)} }
+	named.Ports = []discoveryv1.EndpointPort{{Name: new("other"), Port: ptr.To[int32](1)}, {Name: new("system"), Port: ptr.To[int32](9191)}}
+	one := func(e discoveryv1.Endpoint) []discoveryv1.EndpointSlice {
+		return []discoveryv1.EndpointSlice{sliceOf("s", e)}
+	}
 	for name, tc := range map[string]struct {
 		slices   []discoveryv1.EndpointSlice
 		metadata []v1alpha1.DynamoWorkerMetadata
 		want     []string
 	}{
-		"both":                     {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9090"}},
-		"an address of version 6":  {one(endpoint("p", "1", "fd00::1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"[fd00::1]:9090"}},
-		"the port of the slice":    {[]discoveryv1.EndpointSlice{named}, []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9191"}},
-		"metadata without owner":   {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "", anything)}, []string{"10.0.0.1:9090"}},
-		"an endpoint without uid":  {one(endpoint("p", "", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9090"}},
-		"an earlier pod's":         {one(endpoint("p", "2", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
-		"not published":            {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("q", "1", anything)}, nil},
-		"not ready":                {one(unready(endpoint("p", "1", "10.0.0.1"))), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
-		"not a pod":                {one(service), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
-		"nothing referred to":      {one(nameless), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
-		"no address":               {one(homeless), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
-		"data nobody can read":     {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", `{"endpoints":[1]}`)}, nil},
-		"in several slices":        {[]discoveryv1.EndpointSlice{sliceOf("b", endpoint("p", "1", "10.0.0.2")), sliceOf("a", endpoint("p", "1", "10.0.0.1"))}, []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9090"}},
-		"ready in one of several":  {[]discoveryv1.EndpointSlice{sliceOf("a", unready(endpoint("p", "1", "10.0.0.1"))), sliceOf("b", endpoint("p", "1", "10.0.0.2"))}, []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.2:9090"}},
+		"both":                    {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9090"}},
+		"an address of version 6": {one(endpoint("p", "1", "fd00::1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"[fd00::1]:9090"}},
+		"the port of the slice":   {[]discoveryv1.EndpointSlice{named}, []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9191"}},
+		"metadata without owner":  {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "", anything)}, []string{"10.0.0.1:9090"}},
+		"an endpoint without uid": {one(endpoint("p", "", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9090"}},
+		"an earlier pod's":        {one(endpoint("p", "2", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
+		"not published":           {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("q", "1", anything)}, nil},
+		"not ready":               {one(unready(endpoint("p", "1", "10.0.0.1"))), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
+		"not a pod":               {one(service), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
+		"nothing referred to":     {one(nameless), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
+		"no address":              {one(homeless), []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, nil},
+		"data nobody can read":    {one(endpoint("p", "1", "10.0.0.1")), []v1alpha1.DynamoWorkerMetadata{published("p", "1", `{"endpoints":[1]}`)}, nil},
+		"in several slices":       {[]discoveryv1.EndpointSlice{sliceOf("b", endpoint("p", "1", "10.0.0.2")), sliceOf("a", endpoint("p", "1", "10.0.0.1"))}, []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.1:9090"}},
+		"ready in one of several": {[]discoveryv1.EndpointSlice{sliceOf("a", unready(endpoint("p", "1", "10.0.0.1"))), sliceOf("b", endpoint("p", "1", "10.0.0.2"))}, []v1alpha1.DynamoWorkerMetadata{published("p", "1", anything)}, []string{"10.0.0.2:9090"}},
 	} {
 		var got []string
 		for _, instance := range Join(tc.slices, tc.metadata) {
