@@ -105,9 +105,12 @@ func (s *Scheduler) Busy() bool { return len(s.waiting)+len(s.active) > 0 }
 
 // Usage is the load of a scheduler.
 type Usage struct {
-	Running, Waiting, Preemptions int
+	Running     int `json:"running"`
+	Waiting     int `json:"waiting"`
+	Preemptions int `json:"preemptions"`
 	// Blocks are in use of Total.
-	Blocks, Total int
+	Blocks int `json:"blocks"`
+	Total  int `json:"total"`
 }
 
 // Usage returns the load at this moment.

@@ -39,9 +39,10 @@ type strikeAt struct {
 func (w *Worker) happen(rw http.ResponseWriter, r *http.Request, f Fault) bool {
 	switch f.Kind {
 	case FaultLatency:
-		return w.pause(r, w.options.Clock.After(f.Delay.Duration))
+		w.pause(r, w.options.Clock.After(f.Delay.Duration))
+		return true
 	case FaultHang:
-		return w.pause(r, nil)
+		w.pause(r, nil)
 	case FaultReset:
 		panic(http.ErrAbortHandler) // the server's own way to end a connection
 	case FaultCrash:
@@ -53,15 +54,15 @@ func (w *Worker) happen(rw http.ResponseWriter, r *http.Request, f Fault) bool {
 	return false
 }
 
-// pause waits for the end of a delay, and reports false if the client or the worker ended first.
-func (w *Worker) pause(r *http.Request, over <-chan time.Time) bool {
+// pause waits for the end of a delay. If the client or the worker ends first there is no answer, not even an empty one.
+func (w *Worker) pause(r *http.Request, over <-chan time.Time) {
 	select {
 	case <-over:
-		return true
+		return
 	case <-r.Context().Done():
 	case <-w.stopping:
 	}
-	return false
+	panic(http.ErrAbortHandler)
 }
 
 // answerBadly is an answer that a client should be ready for.

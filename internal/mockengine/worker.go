@@ -145,6 +145,13 @@ func (w *Worker) live(ctx context.Context) {
 	}
 	w.ready.Store(true)
 	w.options.Log.Info("Worker became ready", "model", w.options.Model, "role", w.options.Role)
+	if w.options.Publisher != nil {
+		w.stayKnown(ctx)
+	}
+}
+
+// stayKnown publishes the worker, again after a failure, and from time to time.
+func (w *Worker) stayKnown(ctx context.Context) {
 	known := false
 	for {
 		pause := w.options.Republish

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -173,6 +174,25 @@ func TestAHangEndsWithTheClient(t *testing.T) {
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAHangEndsWithTheWorkerAndIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	w := NewWorker(WorkerOptions{Model: baseModel, Clock: clock.RealClock{}})
+	w.Faults().Set(Fault{On: OnHealth, Kind: FaultHang}, Fault{On: OnLive, Kind: FaultLatency, Delay: metav1.Duration{Duration: time.Hour}})
+	stop := startOn(t, listener, w.Serve)
+	answers := make(chan answer, 2)
+	for _, path := range []string{"/health", "/live"} {
+		go func() { answers <- get(t, "http://"+listener.Addr().String()+path) }()
+	}
+	await(t, "the strikes", func() bool { return w.Faults().List()[0].Struck+w.Faults().List()[1].Struck == 2 })
+	stop()
+	for range 2 {
+		if got := <-answers; got.err == nil {
+			t.Errorf("got %+v", got)
+		}
 	}
 }
 
