@@ -287,3 +287,52 @@ func TestAnAdapterThatCannotBePublishedIsNotLoaded(t *testing.T) {
 	broken <- false
 	w.load(t, "a")
 }
+
+func TestFaultsThatCannotBeReadChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := newBed(t).worker("w0")
+	if got := request(t, "PUT", w.url+"/mock/faults", `[{"on":"load","kind":"hang","count":1},{"on":"list","kind":"reset"}]`); got.code != 200 {
+		t.Fatalf("set faults: %+v", got)
+	}
+	before := get(t, w.url+"/mock/faults").body
+	if want := `[{"on":"load","kind":"hang","count":1},{"on":"list","kind":"reset"}]`; before != want {
+		t.Errorf("faults are %s", before)
+	}
+	for _, body := range []string{`{`, `{"on":"load"}`, `{"on":"load","kind":"hang","wait":1}`, `"on=load"`} {
+		if got := request(t, "PUT", w.url+"/mock/faults", body); got.code != 400 {
+			t.Errorf("%s: %+v", body, got)
+		}
+	}
+	if after := get(t, w.url+"/mock/faults").body; after != before {
+		t.Errorf("faults became %s", after)
+	}
+	if got := request(t, "PATCH", w.url+"/mock/faults", ""); got.code != 405 {
+		t.Errorf("patch: %+v", got)
+	}
+}
+
+func TestAWorkerWithAFullQueueAnswers503(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	fake := clocktesting.NewFakeClock(time.Unix(0, 0))
+	w := b.worker("w0", func(o *WorkerOptions) {
+		o.Engine.Clock, o.Engine.MaxWaiting, o.Engine.Limits.MaxSequences = fake, 1, 1
+	})
+	b.awaitModels(baseModel)
+	answers := make(chan answer, 2)
+	ask := func() { answers <- post(t, b.frontend+"/v1/completions", `{"model":"acme/tiny-1b","prompt":"x","max_tokens":1}`) }
+	go ask()
+	awaitWaiter(t, fake)
+	go ask()
+	await(t, "one request waiting", func() bool { return w.State().Usage.Waiting == 1 })
+	if code, _, problem := b.ask(baseModel); code != 503 || !strings.Contains(problem, "full") {
+		t.Errorf("the third request: %d %s", code, problem)
+	}
+	for range 2 {
+		awaitWaiter(t, fake)
+		fake.Step(time.Hour)
+		if got := <-answers; got.code != 200 {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
