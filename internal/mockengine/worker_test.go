@@ -320,7 +320,9 @@ func TestAWorkerWithAFullQueueAnswers503(t *testing.T) {
 	})
 	b.awaitModels(baseModel)
 	answers := make(chan answer, 2)
-	ask := func() { answers <- post(t, b.frontend+"/v1/completions", `{"model":"acme/tiny-1b","prompt":"x","max_tokens":1}`) }
+	ask := func() {
+		answers <- post(t, b.frontend+"/v1/completions", `{"model":"acme/tiny-1b","prompt":"x","max_tokens":1}`)
+	}
 	go ask()
 	awaitWaiter(t, fake)
 	go ask()
