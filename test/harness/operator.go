@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -54,6 +55,7 @@ type OperatorOption func(*operatorOptions)
 type operatorOptions struct {
 	flags     []string
 	transport func(http.RoundTripper) http.RoundTripper
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // WithFlags gives the operator command line flags.
@@ -64,6 +66,11 @@ func WithFlags(flags ...string) OperatorOption {
 // WithTransport puts something between the operator and the API server.
 func WithTransport(wrap func(http.RoundTripper) http.RoundTripper) OperatorOption {
 	return func(o *operatorOptions) { o.transport = wrap }
+}
+
+// WithWorkers has the operator reach workers in another way than by the addresses of their pods, which lead nowhere here.
+func WithWorkers(dial func(ctx context.Context, network, address string) (net.Conn, error)) OperatorOption {
+	return func(o *operatorOptions) { o.dial = dial }
 }
 
 // ClusterWide is the namespace of an operator that works in all. A test package that starts one starts no other.
@@ -88,7 +95,9 @@ func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Oper
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
-	mgr, err := app.New(ctx, operatorConfig(t, namespace, options.flags), api)
+	settings := operatorConfig(t, namespace, options.flags)
+	settings.DialWorkers = options.dial
+	mgr, err := app.New(ctx, settings, api)
 	if err != nil {
 		cancel()
 		t.Fatalf("build the operator: %v", err)
