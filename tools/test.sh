@@ -24,7 +24,7 @@ needs_no_cluster() {
 harness=$(go list -m)/test/harness
 
 # alone are the packages that promise something within a time, and get the machine for themselves.
-alone='/test/\(e2e/production\|e2e/tenancy\|e2e/webhooks\|perf\)$'
+alone='/test/\(e2e/models\|e2e/production\|e2e/tenancy\|e2e/webhooks\|perf\)$'
 
 status=0
 # run tests packages of one module: its directory, how many packages at once, then which.
