@@ -23,24 +23,31 @@ import (
 // processes numbers the operators that run as processes, so that their logs have different names.
 var processes atomic.Int64
 
-// operatorBinary builds the operator once for all tests of a package.
-var operatorBinary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(current.Load().options.StateDir, "operator")
-	said, err := exec.Command("go", "build", "-o", path, "github.com/dynamo-operator/dynamo-operator/cmd/operator").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the operator: %w: %s", err, said)
-	}
-	return path, nil
-})
+// programs are those that were built, each once for all tests of a package.
+var programs sync.Map
 
-// OperatorBinary is the operator of this tree as a program.
-func OperatorBinary(t testing.TB) string {
+// Program builds a program of this tree, such as operator or mocker, and returns its path.
+func Program(t testing.TB, name string) string {
 	t.Helper()
-	path, err := operatorBinary()
+	build, _ := programs.LoadOrStore(name, sync.OnceValues(func() (string, error) {
+		path := filepath.Join(current.Load().options.StateDir, name)
+		said, err := exec.Command("go", "build", "-o", path, "github.com/dynamo-operator/dynamo-operator/cmd/"+name).CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("build %s: %w: %s", name, err, said)
+		}
+		return path, nil
+	}))
+	path, err := build.(func() (string, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// OperatorBinary is the operator of this tree as a program.
+func OperatorBinary(t testing.TB) string {
+	t.Helper()
+	return Program(t, "operator")
 }
 
 // Process is an operator that runs as it does for users: its own process, its own memory, its own signals.

@@ -5,49 +5,88 @@ package models
 
 import (
 	"bytes"
-	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/utils/clock"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/internal/mockengine"
-	"github.com/dynamo-operator/dynamo-operator/internal/mockengine/kubediscovery"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-// frontend starts a front end of the graph and returns its address.
-func (w *ward) frontend() string {
+// run starts the mock engine as a process, with the account of the graph, and returns where it listens.
+func (w *ward) run(name string, environment map[string]string, args ...string) string {
 	w.Helper()
-	discovery, err := kubediscovery.New(w.account(), w.namespace)
+	address := harness.UnusedAddress(w.T)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		w.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(w.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		w.Fatal(err)
+	env := []string{
+		"KUBECONFIG=" + w.kubeconfig(), "POD_NAMESPACE=" + w.namespace, "POD_NAME=" + name, "DYN_NAMESPACE=" + w.namespace + "-chat",
+		"DYN_DISCOVERY_BACKEND=" + names.DiscoveryKubernetes, "DYN_SYSTEM_PORT=" + port, "DYN_SYSTEM_HOST=" + host, "DYN_HTTP_PORT=" + port,
+		"DYN_HTTP_HOST=" + host,
 	}
-	f := mockengine.NewFrontend(mockengine.FrontendOptions{
-		Namespace: w.namespace + "-chat", Discovery: discovery, Client: mockengine.NewClient(mockengine.MapAddresses(w.lookup)),
-		Clock: clock.RealClock{}, Log: logr.Discard(), Grace: time.Second,
+	for key, value := range environment {
+		env = append(env, key+"="+value)
+	}
+	cluster := harness.Cluster(w.T)
+	err = cluster.StartProcess(w.Context(), localcluster.ProcessOptions{
+		Name: w.namespace + "-" + name, Path: harness.Program(w.T, "mocker"), Args: args, Env: env, ReadyURL: "http://" + address + "/live",
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- f.Serve(ctx, listener) }()
 	w.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			w.Errorf("front end: %v", err)
+		if err := cluster.Kill(w.namespace + "-" + name); err != nil {
+			w.Error(err)
 		}
 	})
-	return "http://" + listener.Addr().String()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return address
+}
+
+// kubeconfig writes the account of the graph to a file.
+func (w *ward) kubeconfig() string {
+	w.Helper()
+	account := w.account()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["local"] = &clientcmdapi.Cluster{Server: account.Host, CertificateAuthorityData: account.CAData}
+	config.AuthInfos["graph"] = &clientcmdapi.AuthInfo{Token: account.BearerToken}
+	config.Contexts["graph"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "graph"}
+	config.CurrentContext = "graph"
+	path := filepath.Join(w.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		w.Fatal(err)
+	}
+	return path
+}
+
+// adapters are those that an engine says it has.
+func adapters(t *testing.T, address string) map[string]int64 {
+	t.Helper()
+	answer, err := http.Get("http://" + address + "/mock/state") //nolint:gosec,noctx // an address of the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var state mockengine.State
+	if err := json.NewDecoder(answer.Body).Decode(&state); err != nil {
+		t.Fatal(err)
+	}
+	return state.Adapters
 }
 
 // chat asks a front end for an answer of a model, and returns the code and what it said.
@@ -78,11 +117,23 @@ func TestAnAdapterCanBeReachedSoonAfterItsModelIsMade(t *testing.T) {
 	t.Parallel()
 	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}}
 	// Prompts are read by one kind of worker and answered by another. Both need the adapter.
-	w.open(builders.Graph(w.namespace, "chat").
+	w.startOperator()
+	w.create(builders.Graph(w.namespace, "chat").
 		Service("Frontend", v1alpha1.ComponentTypeFrontend).
 		Service("Prefill", v1alpha1.ComponentTypePrefill, builders.Args("python3 -m dynamo.vllm --is-prefill-worker"), builders.Replicas(2), serving).
-		Service("Decode", v1alpha1.ComponentTypeDecode, builders.Args("python3 -m dynamo.vllm"), builders.Replicas(2), serving), 4)
-	frontend := w.frontend()
+		Service("Decode", v1alpha1.ComponentTypeDecode, builders.Args("python3 -m dynamo.vllm"), builders.Replicas(2), serving).Obj())
+	harness.AwaitReady(t, w.namespace, "chat")
+	var places []string
+	for _, pod := range w.pods() {
+		address := w.run(pod.Name, map[string]string{"POD_UID": string(pod.UID), "DYN_COMPONENT": pod.Labels[names.LabelComponentType]},
+			"worker", "--model", base)
+		w.engines[pod.Status.PodIP] = &engine{pod: pod.Name, address: address}
+		places = append(places, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(names.PortSystemNumber))+"="+address)
+	}
+	if len(places) != 4 {
+		t.Fatalf("%d pods", len(places))
+	}
+	frontend := "http://" + w.run("chat-frontend", nil, "frontend", "--mock-address-map", strings.Join(places, ","))
 	harness.Eventually(t, patience, "the base model answers", func() (bool, string) {
 		code, text := chat(t, frontend, base)
 		return code == http.StatusOK, text
@@ -99,8 +150,8 @@ func TestAnAdapterCanBeReachedSoonAfterItsModelIsMade(t *testing.T) {
 	t.Logf("the adapter answered %s after its model was made", time.Since(made).Round(time.Millisecond))
 	w.awaitReady("sql")
 	for _, e := range w.all() {
-		if len(e.Loaded()) != 1 {
-			t.Errorf("%s has %v", e.pod, e.Loaded())
+		if has := adapters(t, e.address); len(has) != 1 {
+			t.Errorf("%s has %v", e.pod, has)
 		}
 	}
 	deleted := time.Now()

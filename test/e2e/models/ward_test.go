@@ -5,6 +5,7 @@ package models
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -58,22 +59,11 @@ func serving(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 func newWard(t *testing.T, workers int32) *ward {
 	t.Helper()
 	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}}
-	w.open(builders.TwoComponents(w.namespace, "chat").Change("Decode", serving, builders.Replicas(workers)), int(workers))
-	return w
-}
-
-// open makes the graph.
-func (w *ward) open(graph *builders.GraphBuilder, workers int) {
-	w.Helper()
 	w.startOperator()
-	w.create(graph.Obj())
+	w.create(builders.TwoComponents(w.namespace, "chat").Change("Decode", serving, builders.Replicas(workers)).Obj())
 	harness.AwaitReady(w.T, w.namespace, "chat")
-	w.staff(workers)
-}
-
-// roles are what engines of the types of components do.
-var roles = map[string]mockengine.Role{
-	v1alpha1.ComponentTypePrefill: mockengine.RolePrefill, v1alpha1.ComponentTypeDecode: mockengine.RoleDecode,
+	w.staff(int(workers))
+	return w
 }
 
 // startOperator starts an operator that reaches the engines.
@@ -108,19 +98,26 @@ func (w *ward) create(obj client.Object) {
 func (w *ward) staff(want int) {
 	w.Helper()
 	harness.Eventually(w.T, patience, "an engine in every pod", func() (bool, string) {
-		var pods corev1.PodList
-		err := harness.Client(w.T).List(w.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{names.LabelBaseModelHash: names.ModelHash(base)})
-		if err != nil {
-			w.Fatal(err)
-		}
-		for i := range pods.Items {
-			pod := &pods.Items[i]
+		pods := w.pods()
+		for i := range pods {
+			pod := &pods[i]
 			if _, known := w.lookup(net.JoinHostPort(pod.Status.PodIP, "0")); !known && pod.Status.PodIP != "" && pod.DeletionTimestamp == nil {
 				w.start(pod)
 			}
 		}
-		return len(w.all()) >= want, pods.ResourceVersion
+		return len(w.all()) >= want, fmt.Sprintf("%d pods", len(pods))
 	})
+}
+
+// pods are those that serve the base model.
+func (w *ward) pods() []corev1.Pod {
+	w.Helper()
+	var pods corev1.PodList
+	err := harness.Client(w.T).List(w.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{names.LabelBaseModelHash: names.ModelHash(base)})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return pods.Items
 }
 
 // all are the engines that run.
@@ -151,7 +148,6 @@ func (w *ward) start(pod *corev1.Pod) *engine {
 	}
 	e := &engine{pod: pod.Name, address: listener.Addr().String(), Worker: mockengine.NewWorker(mockengine.WorkerOptions{
 		Identity: mockengine.Identity{Instance: pod.Name, Namespace: w.namespace + "-chat", Component: pod.Labels[names.LabelComponent]},
-		Role:     roles[pod.Labels[names.LabelComponentType]],
 		Model:    base, Clock: clock.RealClock{}, Log: logr.Discard(), Publisher: publisher, Grace: time.Second,
 		Engine: mockengine.EngineOptions{Limits: mockengine.DefaultLimits(), Timing: mockengine.DefaultTiming()},
 		Exit:   func(int) {},
