@@ -1,0 +1,203 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+const (
+	// restoreIn is how soon a deed is undone, and slack what a loaded machine adds to it.
+	restoreIn = time.Second
+	slack     = 2 * time.Second
+	// fightFor is how long an antagonist does not give up.
+	fightFor = 5 * time.Second
+)
+
+// children are the kinds of the rich graph's tree that are kept as rendered.
+var children = []string{components, "deployments", "services", "serviceaccounts", "roles", "rolebindings"}
+
+// deed is what somebody does to all children of a graph.
+type deed struct {
+	goal string
+	// patch is a merge patch, empty for a deletion.
+	patch string
+	// kinds are the resources it is done to, nil for all children.
+	kinds []string
+	// foreign says that it is nobody's business and has to stay.
+	foreign bool
+}
+
+var deeds = map[string]deed{
+	"change a label": {
+		goal: "L16", patch: `{"metadata":{"labels":{"` + names.LabelGraph + `":"other"}}}`,
+		kinds: []string{components, "deployments"},
+	},
+	"scale behind our back": {goal: "L16", patch: `{"spec":{"replicas":7}}`, kinds: []string{"deployments"}},
+	"change a selector": {
+		goal: "L16", patch: `{"spec":{"selector":{"` + names.LabelSelector + `":"other"}}}`,
+		kinds: []string{"services"},
+	},
+	"take rules away":    {goal: "L16", patch: `{"rules":[]}`, kinds: []string{"roles"}},
+	"take subjects away": {goal: "L16", patch: `{"subjects":[]}`, kinds: []string{"rolebindings"}},
+	"add a label and a note": {
+		// What is laid on a component is handed on to its children, so it is not among them.
+		goal: "L16", patch: `{"metadata":{"labels":{"example.com/team":"a"},"annotations":{"example.com/note":"b"}}}`,
+		kinds: []string{"deployments", "services", "serviceaccounts", "roles", "rolebindings"}, foreign: true,
+	},
+	"add a field of their own": {goal: "L16", patch: `{"spec":{"minReadySeconds":3}}`, kinds: []string{"deployments"}, foreign: true},
+	"delete children":          {goal: "L16"},
+	"strip our mark":           {goal: "L17", patch: `{"metadata":{"labels":{"` + names.LabelApplied + `":null}}}`},
+	"strip all labels":         {goal: "L17", patch: `{"metadata":{"labels":null}}`},
+	"strip the hash":           {goal: "L17", patch: `{"metadata":{"annotations":null}}`},
+	"strip owners":             {goal: "L17", patch: `{"metadata":{"ownerReferences":null}}`},
+	"strip owners and labels":  {goal: "L17", patch: `{"metadata":{"ownerReferences":null,"labels":null}}`},
+	"strip finalizers":         {goal: "L17", patch: `{"metadata":{"finalizers":null}}`, kinds: []string{components}},
+}
+
+func TestWhatAntagonistsDoIsUndoneAndWhatIsTheirsIsLeft(t *testing.T) {
+	t.Parallel()
+	b := theBed(t)
+	for _, name := range slices.Sorted(maps.Keys(deeds)) {
+		r := &Result{Goal: deeds[name].goal, Scenario: name, Fault: "antagonist"}
+		if !b.isWanted(t, *r) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b.record(t, r)
+			b.suffer(t, deeds[name], r)
+		})
+	}
+}
+
+// suffer has a deed done to a whole tree, and then deletes it: nothing must be left behind.
+func (b *bed) suffer(t *testing.T, d deed, r *Result) {
+	t.Helper()
+	ns, _, wire := b.beginRich(t)
+	want := b.rest(t, ns, wire)
+	kinds := d.kinds
+	if kinds == nil {
+		kinds = children
+	}
+	wire.Arm(Fault{})
+	for _, kind := range kinds {
+		d.do(t, written[kind](ns))
+		r.Faults++
+	}
+	done := time.Now()
+	if d.foreign {
+		want = b.rest(t, ns, wire)
+		if wrote := wire.Writes(); len(wrote) > 0 {
+			t.Errorf("it is nobody's business, and yet: %v", wrote)
+		}
+		b.unchanged(t, ns, d, kinds)
+	} else {
+		got := b.rest(t, ns, wire)
+		if diff := cmp.Diff(want.Without(counters...), got.Without(counters...)); diff != "" {
+			t.Errorf("(-before +after):\n%s\nwrites: %v", diff, wire.Writes())
+		}
+		_, _, moved := b.diary.Of(ns)
+		r.Seconds = max(0, moved.Sub(done).Seconds())
+		if moved.Sub(done) > restoreIn+slack {
+			t.Errorf("it took %s", moved.Sub(done))
+		}
+	}
+	remove(t, rich(ns), metav1.DeletePropagationBackground)
+	graphGone(t, ns)
+	b.nothingOfOurs(t, ns, b.rest(t, ns, wire))
+}
+
+func (d deed) do(t *testing.T, object client.Object) {
+	t.Helper()
+	if d.patch == "" {
+		remove(t, object, metav1.DeletePropagationBackground)
+		return
+	}
+	if err := harness.Client(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(d.patch))); err != nil {
+		t.Fatalf("patch %s: %v", object.GetName(), err)
+	}
+}
+
+// unchanged checks that a deed still holds: doing it again changes nothing.
+func (b *bed) unchanged(t *testing.T, ns string, d deed, kinds []string) {
+	t.Helper()
+	for _, kind := range kinds {
+		object := written[kind](ns)
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+		version := object.GetResourceVersion()
+		d.do(t, object)
+		if object.GetResourceVersion() != version {
+			t.Errorf("%s %s did not keep what was somebody else's", kind, object.GetName())
+		}
+	}
+}
+
+// nothingOfOurs checks that nothing with our mark outlives its graph.
+func (b *bed) nothingOfOurs(t *testing.T, ns string, world Snapshot) {
+	t.Helper()
+	for key, object := range world {
+		labels, _ := object["metadata"].(map[string]any)["labels"].(map[string]any)
+		if labels[names.LabelApplied] != nil {
+			t.Errorf("%s is left in %s", key, ns)
+		}
+	}
+}
+
+// TestAFightIsNotEscalated has somebody undo what the operator does as soon as it is done.
+func TestAFightIsNotEscalated(t *testing.T) {
+	t.Parallel()
+	b := theBed(t)
+	r := &Result{Goal: "L16", Scenario: "a fight over replicas", Fault: "antagonist"}
+	if !b.isWanted(t, *r) {
+		return
+	}
+	b.record(t, r)
+	ns, _, wire := b.beginRich(t)
+	wire.Arm(Fault{})
+	key := client.ObjectKey{Namespace: ns, Name: "chat-frontend"}
+	end := time.Now().Add(fightFor)
+	harness.Eventually(t, patience, "the end of a fight", func() (bool, string) {
+		d := &appsv1.Deployment{}
+		if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
+			return false, err.Error()
+		}
+		if *d.Spec.Replicas != 7 {
+			deeds["scale behind our back"].do(t, &appsv1.Deployment{ObjectMeta: named(ns, key.Name)})
+			r.Faults++
+		}
+		return time.Now().After(end), ""
+	})
+	b.rest(t, ns, wire)
+	answers := 0
+	for _, write := range wire.Writes() {
+		if write == "PATCH deployments/"+key.Name {
+			answers++
+		}
+	}
+	t.Logf("%d attacks in %s, %d answers", r.Faults, fightFor, answers)
+	// An apply may be repeated while the cache does not show the last one yet. More than that would be a fight of our own.
+	if answers > 2*r.Faults {
+		t.Errorf("%d answers to %d attacks", answers, r.Faults)
+	}
+	d := &appsv1.Deployment{}
+	if err := harness.Client(t).Get(t.Context(), key, d); err != nil || *d.Spec.Replicas != 1 {
+		t.Errorf("the fight ended with %s", fmt.Sprint(err, *d.Spec.Replicas))
+	}
+}

@@ -1,0 +1,242 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+const (
+	// failingFor is how long errors last. Pauses between retries double from a tenth of a second, so the next retry after that
+	// long is due within recoverIn.
+	failingFor = 4 * time.Second
+	// recoverIn is how long it may take to be as it should after the errors are over.
+	recoverIn = 5 * time.Second
+	// oneErrorIn is how many cells there are to one that is run without -faults.full.
+	oneErrorIn = 16
+	// burst is how many requests about an object there may be besides one a second: the first retries follow each other fast,
+	// and each child that becomes ready meanwhile is a reason of its own to write.
+	burst = 8
+
+	graphs     = "dynamographdeployments"
+	components = "dynamocomponentdeployments"
+	adapters   = "dynamographdeploymentscalingadapters"
+)
+
+// apiError is a way in which an API server refuses.
+type apiError struct {
+	fault Fault
+	// lasting tells that it does not pass by itself, so that somebody has to be told.
+	lasting bool
+}
+
+var apiErrors = map[string]apiError{
+	"409 conflict": {fault: Fault{Kind: Refused, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}},
+	"429 with a pause": {fault: Fault{Kind: Refused, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
+		RetryAfter: time.Second}},
+	"503 unavailable":   {fault: Fault{Kind: Refused, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable}},
+	"500 internal":      {fault: Fault{Kind: Refused, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError}},
+	"504 before commit": {fault: Fault{Kind: Refused, Code: http.StatusGatewayTimeout, Reason: metav1.StatusReasonTimeout}},
+	"lost after commit": {fault: Fault{Kind: LostResponse}},
+	"torn answer":       {fault: Fault{Kind: TornResponse}},
+	"403 forbidden":     {fault: Fault{Kind: Refused, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden}, lasting: true},
+	"404 no such kind":  {fault: Fault{Kind: Refused, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}, lasting: true},
+	"422 invalid":       {fault: Fault{Kind: Refused, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}, lasting: true},
+}
+
+// written are the kinds that the operator writes, with one object each of the rich graph.
+var written = map[string]func(ns string) client.Object{
+	graphs: func(ns string) client.Object {
+		return &v1alpha1.DynamoGraphDeployment{ObjectMeta: named(ns, "chat")}
+	},
+	components: func(ns string) client.Object {
+		return &v1alpha1.DynamoComponentDeployment{ObjectMeta: named(ns, "chat-decode")}
+	},
+	adapters: func(ns string) client.Object {
+		return &v1alpha1.DynamoGraphDeploymentScalingAdapter{ObjectMeta: named(ns, "chat-decode")}
+	},
+	"deployments": func(ns string) client.Object { return &appsv1.Deployment{ObjectMeta: named(ns, "chat-decode")} },
+	"services":    func(ns string) client.Object { return &corev1.Service{ObjectMeta: named(ns, "chat-frontend")} },
+	"serviceaccounts": func(ns string) client.Object {
+		return &corev1.ServiceAccount{ObjectMeta: named(ns, names.DiscoveryAccount("chat"))}
+	},
+	"roles": func(ns string) client.Object { return &rbacv1.Role{ObjectMeta: named(ns, names.DiscoveryRole("chat"))} },
+	"rolebindings": func(ns string) client.Object {
+		return &rbacv1.RoleBinding{ObjectMeta: named(ns, names.DiscoveryBinding("chat"))}
+	},
+}
+
+// occasions are why the operator writes an object: it is to be made, somebody changed it, somebody deleted it.
+var occasions = map[string]func(t *testing.T, ns, resource string){
+	"create": func(t *testing.T, ns, _ string) { create(t, rich(ns)) },
+	"update": disturb,
+	"delete": func(t *testing.T, ns, resource string) {
+		remove(t, written[resource](ns), metav1.DeletePropagationBackground)
+		if resource == graphs {
+			graphGone(t, ns)
+			create(t, rich(ns))
+		}
+	},
+}
+
+// disturb changes a label of a child, what a user wants of a graph, or what an autoscaler wants.
+func disturb(t *testing.T, ns, resource string) {
+	t.Helper()
+	switch resource {
+	case graphs:
+		change(t, ns, edits["replicas"])
+		return
+	case adapters:
+		scale(t, ns, 2) // adapters are left as they are but for this
+		return
+	}
+	object := written[resource](ns)
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range slices.Sorted(maps.Keys(object.GetLabels())) {
+		if label == names.LabelApplied {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"disturbed"}}}`, label)
+		if err := harness.Client(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("%s has no label", object.GetName())
+}
+
+func TestErrorsOfTheAPIServerPassWithoutATraceOrAreTold(t *testing.T) {
+	t.Parallel()
+	b := theBed(t)
+	for resource := range written {
+		for occasion := range occasions {
+			scenario := occasion + " " + resource
+			var rows []*Result
+			for name := range apiErrors {
+				r := &Result{Goal: "L5", Scenario: scenario, Fault: name}
+				if isPossible(resource, name) && isPicked(r.Cell(), oneErrorIn) && b.isWanted(t, *r) {
+					rows = append(rows, r)
+				}
+			}
+			if len(rows) == 0 {
+				continue
+			}
+			t.Run(scenario, func(t *testing.T) {
+				t.Parallel()
+				want := b.meetError(t, resource, occasion, &Result{})
+				for _, r := range rows {
+					t.Run(r.Fault, func(t *testing.T) {
+						t.Parallel()
+						b.record(t, r)
+						if diff := want.differs(b.meetError(t, resource, occasion, r)); diff != "" {
+							t.Errorf("(-undisturbed +after errors):\n%s", diff)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// isPossible tells whether an error can happen. A kind whose objects are being served is there; an operator that hears
+// otherwise about an object takes it for deleted, and there is nobody to tell.
+func isPossible(resource, name string) bool { return resource != graphs || name != "404 no such kind" }
+
+// isTold tells whether there is somebody who could tell that a write was refused. A status that cannot be written is not.
+func isTold(resource, occasion string) bool {
+	return resource != graphs && (resource != adapters || occasion != "update")
+}
+
+// meetError has an error happen to all writes of a kind for a while.
+func (b *bed) meetError(t *testing.T, resource, occasion string, r *Result) ending {
+	t.Helper()
+	ns, wire := b.begin(t)
+	if occasion != "create" {
+		createRich(t, ns)
+		b.rest(t, ns, wire)
+	}
+	e, isFault := apiErrors[r.Fault]
+	e.fault.Concerns = func(c Call) bool {
+		return c.Resource == resource && c.IsWrite() && (c.Subresource != "status" || e.fault.Code != http.StatusNotFound)
+	}
+	wire.Arm(e.fault)
+	occasions[occasion](t, ns, resource)
+	var over time.Time
+	if isFault {
+		b.endure(t, ns, wire, e.lasting && isTold(resource, occasion))
+		r.Faults = len(wire.Fired())
+		wire.Clear()
+		over = time.Now()
+	}
+	scaledAsWanted(t, ns)
+	world := b.rest(t, ns, wire)
+	if _, _, moved := b.diary.Of(ns); isFault {
+		r.Seconds = max(0, moved.Sub(over).Seconds())
+		if moved.Sub(over) > recoverIn {
+			t.Errorf("it took %s after the errors were over", moved.Sub(over))
+		}
+	}
+	return ending{world: world, lives: b.lives(ns)}
+}
+
+// endure waits until errors have lasted long enough, and looks at what was asked and what is told meanwhile.
+func (b *bed) endure(t *testing.T, ns string, wire *Wire, lasting bool) {
+	t.Helper()
+	var since time.Time
+	harness.Eventually(t, patience, "errors for a while", func() (bool, string) {
+		if len(wire.Fired()) > 0 && since.IsZero() {
+			since = time.Now()
+		}
+		return !since.IsZero() && time.Since(since) > failingFor, "no request has failed yet"
+	})
+	most := int(time.Since(since)/time.Second) + burst
+	for object, n := range wire.Asked() {
+		if n > most {
+			t.Errorf("%d requests about %s in %s", n, object, failingFor)
+		}
+	}
+	if told := told(t, ns); told != lasting {
+		t.Errorf("that something was refused is told: %t; that it does not pass by itself: %t", told, lasting)
+	}
+}
+
+// told tells whether a graph or a component says in a condition what the API server answered.
+func told(t *testing.T, ns string) bool {
+	t.Helper()
+	var all []metav1.Condition
+	var some v1alpha1.DynamoGraphDeploymentList
+	if err := harness.Client(t).List(t.Context(), &some, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range some.Items {
+		all = append(all, g.Status.Conditions...)
+	}
+	var parts v1alpha1.DynamoComponentDeploymentList
+	if err := harness.Client(t).List(t.Context(), &parts, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range parts.Items {
+		all = append(all, c.Status.Conditions...)
+	}
+	return slices.ContainsFunc(all, func(c metav1.Condition) bool { return strings.Contains(c.Message, "fault on the wire") })
+}

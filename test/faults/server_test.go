@@ -1,0 +1,74 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+	"github.com/dynamo-operator/dynamo-operator/test/builders"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+const (
+	// kills is how often the API server dies in a full run, fewKills in any.
+	kills, fewKills = 10, 2
+	// churn is how many graphs are on their way when it does.
+	churn = 6
+	// backIn is how soon all is well after it is back.
+	backIn = 10 * time.Second
+)
+
+// TestAnAPIServerThatDiesIsWaitedFor runs beside no other test.
+func TestAnAPIServerThatDiesIsWaitedFor(t *testing.T) {
+	b := theBed(t)
+	times := fewKills
+	if *full {
+		times = kills
+	}
+	for i := 1; i <= times; i++ {
+		r := &Result{Goal: "L13", Scenario: "graphs come and go", Fault: "API server killed", At: i}
+		if !b.isWanted(t, *r) {
+			continue
+		}
+		t.Run(fmt.Sprint("kill ", i), func(t *testing.T) {
+			b.record(t, r)
+			b.surviveKill(t, i, r)
+		})
+	}
+}
+
+// surviveKill kills the API server when a part of the graphs was made. Later kills happen later.
+func (b *bed) surviveKill(t *testing.T, moment int, r *Result) {
+	t.Helper()
+	ns, wire := harness.Namespace(t), NewWire()
+	launch(t, ns, wire)
+	make := func(from, to int) {
+		for i := from; i < to; i++ {
+			create(t, builders.TwoComponents(ns, fmt.Sprintf("g%d", i)).Obj())
+		}
+	}
+	before := 1 + moment%churn
+	make(0, before)
+	if err := harness.Cluster(t).Kill(localcluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	r.Faults++
+	if err := harness.Cluster(t).Restart(t.Context(), localcluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	make(before, churn)
+	harness.SimulateDeployments(t, ns)
+	for i := range churn {
+		harness.AwaitReady(t, ns, fmt.Sprintf("g%d", i))
+	}
+	r.Seconds = time.Since(back).Seconds()
+	if took := time.Since(back); took > backIn+slack {
+		t.Errorf("it took %s after the API server was back", took)
+	}
+	b.rest(t, ns, wire)
+}
