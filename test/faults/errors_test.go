@@ -167,6 +167,18 @@ func isTold(resource, occasion string) bool {
 	return resource != graphs && (resource != adapters || occasion != "update")
 }
 
+// meets tells whether a write can be answered with a code. A kind that is served has its status, too; and who refuses a change as
+// invalid does not refuse a deletion, which is why nobody may try one instead.
+func meets(c Call, code int) bool {
+	switch code {
+	case http.StatusNotFound:
+		return c.Subresource != "status"
+	case http.StatusUnprocessableEntity:
+		return c.Method != http.MethodDelete
+	}
+	return true
+}
+
 // meetError has an error happen to all writes of a kind for a while.
 func (b *bed) meetError(t *testing.T, resource, occasion string, r *Result) ending {
 	t.Helper()
@@ -176,9 +188,7 @@ func (b *bed) meetError(t *testing.T, resource, occasion string, r *Result) endi
 		b.rest(t, ns, wire)
 	}
 	e, isFault := apiErrors[r.Fault]
-	e.fault.Concerns = func(c Call) bool {
-		return c.Resource == resource && c.IsWrite() && (c.Subresource != "status" || e.fault.Code != http.StatusNotFound)
-	}
+	e.fault.Concerns = func(c Call) bool { return c.Resource == resource && c.IsWrite() && meets(c, e.fault.Code) }
 	wire.Arm(e.fault)
 	occasions[occasion](t, ns, resource)
 	var over time.Time

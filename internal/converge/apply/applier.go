@@ -13,12 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,9 +34,6 @@ const (
 	// leftoverWait is how long to wait for a predecessor's child that our cache does not show to be collected.
 	leftoverWait = time.Second
 )
-
-// bindingKind is the kind whose roleRef cannot be changed.
-var bindingKind = schema.GroupKind{Group: rbacv1.GroupName, Kind: "RoleBinding"}
 
 // parallel bounds the requests one reconcile has in flight. More than this only queues up in the API server.
 const parallel = 8
@@ -298,11 +293,8 @@ func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent
 	if apierrors.IsInvalid(err) && hasEmptyObject(intent.body) {
 		err = a.sendEmptied(ctx, u)
 	}
-	if apierrors.IsInvalid(err) && isBinding(intent) {
-		return a.replace(ctx, owner, intent, live)
-	}
 	if err != nil {
-		return outcome{failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
+		return a.refused(ctx, owner, refusal{intent: intent, live: live, err: err})
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, whyUpdated(intent, owner, live))
 	return a.answered(owner, intent, u)
@@ -322,17 +314,6 @@ func whyUpdated(intent Intent, owner, live client.Object) tally.Reason {
 // send applies an object and takes over whatever fields of it others have changed.
 func (a *Applier) send(ctx context.Context, u *unstructured.Unstructured) error {
 	return a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(names.FieldManager), client.ForceOwnership)
-}
-
-// isBinding recognises the one kind whose role the API server lets nobody change.
-func isBinding(intent Intent) bool { return intent.Key.GroupKind == bindingKind }
-
-// replace deletes a child that cannot be changed into what is wanted, and makes it anew.
-func (a *Applier) replace(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
-	if out := a.remove(ctx, owner, intent.Key, live); out.failed != nil {
-		return out
-	}
-	return a.create(ctx, owner, intent)
 }
 
 // answered remembers what the server made of a request.
