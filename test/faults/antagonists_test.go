@@ -4,14 +4,12 @@
 package faults
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,8 +22,6 @@ const (
 	// restoreIn is how soon a deed is undone, and slack what a loaded machine adds to it.
 	restoreIn = time.Second
 	slack     = 2 * time.Second
-	// fightFor is how long an antagonist does not give up.
-	fightFor = 5 * time.Second
 )
 
 // children are the kinds of the rich graph's tree that are kept as rendered.
@@ -101,7 +97,7 @@ func (b *bed) suffer(t *testing.T, d deed, r *Result) {
 	}
 	done := time.Now()
 	if d.foreign {
-		want = b.rest(t, ns, wire)
+		b.rest(t, ns, wire)
 		if wrote := wire.Writes(); len(wrote) > 0 {
 			t.Errorf("it is nobody's business, and yet: %v", wrote)
 		}
@@ -128,7 +124,7 @@ func (d deed) do(t *testing.T, object client.Object) {
 		remove(t, object, metav1.DeletePropagationBackground)
 		return
 	}
-	if err := harness.Client(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(d.patch))); err != nil {
+	if err := harness.Client(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(d.patch)), antagonist); err != nil {
 		t.Fatalf("patch %s: %v", object.GetName(), err)
 	}
 }
@@ -157,47 +153,5 @@ func (b *bed) nothingOfOurs(t *testing.T, ns string, world Snapshot) {
 		if labels[names.LabelApplied] != nil {
 			t.Errorf("%s is left in %s", key, ns)
 		}
-	}
-}
-
-// TestAFightIsNotEscalated has somebody undo what the operator does as soon as it is done.
-func TestAFightIsNotEscalated(t *testing.T) {
-	t.Parallel()
-	b := theBed(t)
-	r := &Result{Goal: "L16", Scenario: "a fight over replicas", Fault: "antagonist"}
-	if !b.isWanted(t, *r) {
-		return
-	}
-	b.record(t, r)
-	ns, _, wire := b.beginRich(t)
-	wire.Arm(Fault{})
-	key := client.ObjectKey{Namespace: ns, Name: "chat-frontend"}
-	end := time.Now().Add(fightFor)
-	harness.Eventually(t, patience, "the end of a fight", func() (bool, string) {
-		d := &appsv1.Deployment{}
-		if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
-			return false, err.Error()
-		}
-		if *d.Spec.Replicas != 7 {
-			deeds["scale behind our back"].do(t, &appsv1.Deployment{ObjectMeta: named(ns, key.Name)})
-			r.Faults++
-		}
-		return time.Now().After(end), ""
-	})
-	b.rest(t, ns, wire)
-	answers := 0
-	for _, write := range wire.Writes() {
-		if write == "PATCH deployments/"+key.Name {
-			answers++
-		}
-	}
-	t.Logf("%d attacks in %s, %d answers", r.Faults, fightFor, answers)
-	// An apply may be repeated while the cache does not show the last one yet. More than that would be a fight of our own.
-	if answers > 2*r.Faults {
-		t.Errorf("%d answers to %d attacks", answers, r.Faults)
-	}
-	d := &appsv1.Deployment{}
-	if err := harness.Client(t).Get(t.Context(), key, d); err != nil || *d.Spec.Replicas != 1 {
-		t.Errorf("the fight ended with %s", fmt.Sprint(err, *d.Spec.Replicas))
 	}
 }

@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -169,12 +170,8 @@ func (d *Diary) Of(namespace string) (Versions, map[string]Lives, time.Time) {
 		return Versions{}, map[string]Lives{}, time.Time{}
 	}
 	versions, lives := Versions{}, map[string]Lives{}
-	for key, version := range c.versions {
-		versions[key] = version
-	}
-	for key, n := range c.lives {
-		lives[key] = n
-	}
+	maps.Copy(versions, c.versions)
+	maps.Copy(lives, c.lives)
 	return versions, lives, c.moved
 }
 

@@ -225,13 +225,13 @@ func (b *bed) endure(t *testing.T, ns string, wire *Wire, lasting bool) {
 			t.Errorf("%d requests about %s in %s", n, object, failingFor)
 		}
 	}
-	if told := told(t, ns); told != lasting {
+	if told := isToldIn(t, ns); told != lasting {
 		t.Errorf("that something was refused is told: %t; that it does not pass by itself: %t", told, lasting)
 	}
 }
 
-// told tells whether a graph or a component says in a condition what the API server answered.
-func told(t *testing.T, ns string) bool {
+// isToldIn tells whether a graph or a component says in a condition what the API server answered.
+func isToldIn(t *testing.T, ns string) bool {
 	t.Helper()
 	var all []metav1.Condition
 	var some v1alpha1.DynamoGraphDeploymentList

@@ -4,7 +4,9 @@
 package faults
 
 import (
+	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -21,7 +23,7 @@ type Wire struct {
 	fired   []string
 	asked   map[string]int
 	crashed bool
-	writes  []string
+	writes  []deedAt
 	worked  time.Time
 	sights  map[string]*sight
 }
@@ -60,11 +62,7 @@ func (w *Wire) Fired() []string {
 func (w *Wire) Asked() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make(map[string]int, len(w.asked))
-	for object, n := range w.asked {
-		all[object] = n
-	}
-	return all
+	return maps.Clone(w.asked)
 }
 
 // HasCrashed tells whether the operator is to be taken for dead.
@@ -74,11 +72,44 @@ func (w *Wire) HasCrashed() bool {
 	return w.crashed
 }
 
+// deedAt is a write that reached the API server.
+type deedAt struct {
+	call Call
+	at   time.Time
+}
+
 // Writes are all writes since the last Arm that reached the API server.
 func (w *Wire) Writes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]string{}, w.writes...)
+	all := make([]string, 0, len(w.writes))
+	for _, one := range w.writes {
+		all = append(all, one.call.String())
+	}
+	return all
+}
+
+// Busiest is, for each object, how many writes there were in the busiest window of a length. What it is written for counts by
+// itself: a status is not a spec.
+func (w *Wire) Busiest(window time.Duration) map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	times := map[string][]time.Time{}
+	for _, one := range w.writes {
+		key := strings.TrimSuffix(one.call.Object()+"/"+one.call.Subresource, "/")
+		times[key] = append(times[key], one.at)
+	}
+	most := map[string]int{}
+	for key, at := range times {
+		first := 0
+		for last := range at {
+			for at[last].Sub(at[first]) >= window {
+				first++
+			}
+			most[key] = max(most[key], last-first+1)
+		}
+	}
+	return most
 }
 
 // QuietFor is how long the operator has asked for nothing.
@@ -149,7 +180,7 @@ func (w *Wire) pass(call Call, req *http.Request, next http.RoundTripper) (*http
 	}
 	if call.IsWrite() {
 		w.mu.Lock()
-		w.writes = append(w.writes, call.String())
+		w.writes = append(w.writes, deedAt{call: call, at: time.Now()})
 		w.mu.Unlock()
 	}
 	return w.follow(call, answer), nil

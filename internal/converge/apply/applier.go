@@ -59,6 +59,8 @@ type Result struct {
 	Failures []Failure
 	// Wake asks for another pass by then, 0 for none.
 	Wake time.Duration
+	// Contested are the children that others keep changing, and who does. They are corrected only now and then.
+	Contested map[string]string
 	// Held are the children that would have been changed if the owner were not paused, sorted.
 	Held []string
 
@@ -83,11 +85,12 @@ type Applier struct {
 	recent *recent.Store
 	clock  clock.PassiveClock
 	memory *memory
+	brake  *brake
 }
 
 // NewApplier returns an applier. Its reader must not be a cache.
 func NewApplier(writer Writer, reader client.Reader, scheme *runtime.Scheme, store *recent.Store, c clock.PassiveClock) *Applier {
-	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, clock: c, memory: newMemory()}
+	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, clock: c, memory: newMemory(), brake: newBrake()}
 }
 
 // Newest returns the later of what the cache has under a key (nil for nothing) and what this applier wrote there.
@@ -97,7 +100,10 @@ func (a *Applier) Newest(key recent.Key, cached client.Object) client.Object {
 }
 
 // Forget drops what is remembered about the children of an owner that no longer exists.
-func (a *Applier) Forget(owner types.UID) { a.memory.dropOwner(owner) }
+func (a *Applier) Forget(owner types.UID) {
+	a.memory.dropOwner(owner)
+	a.brake.dropOwner(owner)
+}
 
 // All brings the children of owner to the plan. Children fail one by one: the others are applied all the same.
 // What the owner has and the plan does not name is taken away last, unless a failure will pass by itself: then the next
@@ -121,6 +127,7 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 		for i, intent := range stage {
 			result.take(intent.Key, outcomes[i])
 		}
+		a.contest(stage, &result)
 	}
 	if !result.passing() {
 		a.prune(ctx, owner, wanted, observed, &result)
@@ -167,7 +174,8 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 	if intent.waits && live != nil {
 		return outcome{live: live, wake: wake}
 	}
-	verdict := judge(intent, owner, live, a.memory.get(owner.GetUID(), intent.Key))
+	seen := a.memory.get(owner.GetUID(), intent.Key)
+	verdict := judge(intent, owner, live, seen)
 	if verdict == unverified {
 		same, err := verify(intent, live)
 		if err != nil {
@@ -184,10 +192,24 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 		return outcome{live: live, wake: wake}
 	case goneFirst:
 		return outcome{wake: wake}
-	case adopt:
-		return a.adopt(ctx, owner, intent, live)
 	case notOurs:
 		return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
+	}
+	if wait := a.patient(ctx, intent, live, seen); wait > 0 {
+		return outcome{live: live, wake: wait}
+	}
+	out := a.act(ctx, owner, intent, live, verdict)
+	if out.failed == nil && isCorrection(intent, seen) {
+		a.brake.corrected(intent.Key, owner.GetUID(), intent.Hash, a.clock.Now())
+	}
+	return out
+}
+
+// act does what a verdict asks for.
+func (a *Applier) act(ctx context.Context, owner client.Object, intent Intent, live client.Object, v verdict) outcome {
+	switch v {
+	case adopt:
+		return a.adopt(ctx, owner, intent, live)
 	case create:
 		return a.create(ctx, owner, intent)
 	default:

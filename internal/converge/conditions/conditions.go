@@ -55,6 +55,7 @@ const ComponentStalled = "ComponentStalled"
 const (
 	PausedByAnnotation = "PausedByAnnotation"
 	HostTaken          = "HostTaken"
+	ChangedByOthers    = "ChangedByOthers"
 
 	ValidationPassed = "ValidationPassed"
 	ValidationFailed = "ValidationFailed"
