@@ -25,16 +25,13 @@ import (
 )
 
 const (
-	// failingFor is how long errors last. Pauses between retries double from a tenth of a second, so the next retry after that
-	// long is due within recoverIn.
-	failingFor = 4 * time.Second
+	// failingFor is how long errors last, and calmAfter how long it may take until an object is asked about once a second at most:
+	// the first retries follow each other fast, and each child that becomes ready meanwhile is a reason of its own to write.
+	failingFor, calmAfter = 8 * time.Second, 3 * time.Second
 	// recoverIn is how long it may take to be as it should after the errors are over.
 	recoverIn = 5 * time.Second
 	// oneErrorIn is how many cells there are to one that is run without -faults.full.
 	oneErrorIn = 16
-	// burst is how many requests about an object there may be besides one a second: the first retries follow each other fast,
-	// and each child that becomes ready meanwhile is a reason of its own to write.
-	burst = 8
 
 	graphs     = "dynamographdeployments"
 	components = "dynamocomponentdeployments"
@@ -219,10 +216,15 @@ func (b *bed) endure(t *testing.T, ns string, wire *Wire, lasting bool) {
 		}
 		return !since.IsZero() && time.Since(since) > failingFor, "no request has failed yet"
 	})
-	most := int(time.Since(since)/time.Second) + burst
-	for object, n := range wire.Asked() {
-		if n > most {
-			t.Errorf("%d requests about %s in %s", n, object, failingFor)
+	calm := since.Add(calmAfter)
+	for object, times := range wire.Asked() {
+		late := slices.IndexFunc(times, func(at time.Time) bool { return at.After(calm) })
+		if late < 0 {
+			continue
+		}
+		t.Logf("%d requests about %s in %s, %d of them after %s", len(times), object, time.Since(since), len(times)-late, calmAfter)
+		if n := len(times) - late; n > int(time.Since(calm)/time.Second)+1 {
+			t.Errorf("%d requests about %s in %s", n, object, time.Since(calm))
 		}
 	}
 	if told := isToldIn(t, ns); told != lasting {

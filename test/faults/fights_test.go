@@ -122,7 +122,11 @@ func (b *bed) fight(t *testing.T, name string, r *Result) {
 	busiest := wire.Busiest(time.Minute)
 	t.Logf("%d attacks in %s, put right for good after %.1f s, writes in the busiest minute: %v", r.Faults, lasting, r.Seconds, busiest)
 	for object, n := range busiest {
-		if n > mostAMinute && !strings.HasSuffix(object, "/status") {
+		most := mostAMinute
+		if object != (Call{Resource: f.resource, Name: written[f.resource](ns).GetName()}).Object() {
+			most *= 2 // what a component hands on to its children follows every change of it, the right one and the wrong one
+		}
+		if n > most && !strings.HasSuffix(object, "/status") {
 			t.Errorf("%s was written %d times in a minute", object, n)
 		}
 	}

@@ -21,7 +21,7 @@ type Wire struct {
 	fault   *Fault
 	matched int
 	fired   []string
-	asked   map[string]int
+	asked   map[string][]time.Time
 	crashed bool
 	writes  []deedAt
 	worked  time.Time
@@ -30,7 +30,7 @@ type Wire struct {
 
 // NewWire returns a wire without faults.
 func NewWire() *Wire {
-	return &Wire{worked: time.Now(), asked: map[string]int{}, sights: map[string]*sight{}}
+	return &Wire{worked: time.Now(), asked: map[string][]time.Time{}, sights: map[string]*sight{}}
 }
 
 // Arm makes requests fail from now on; the zero Fault fails none. What is counted begins anew.
@@ -58,8 +58,8 @@ func (w *Wire) Fired() []string {
 	return append([]string{}, w.fired...)
 }
 
-// Asked is how often a fault met each object.
-func (w *Wire) Asked() map[string]int {
+// Asked is when a fault met each object.
+func (w *Wire) Asked() map[string][]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.asked)
@@ -163,7 +163,7 @@ func (w *Wire) meet(call Call) (fault *Fault, dead bool) {
 		return nil, false
 	}
 	w.fired = append(w.fired, call.String())
-	w.asked[call.Object()]++
+	w.asked[call.Object()] = append(w.asked[call.Object()], time.Now())
 	w.crashed = w.fault.Kind == Crash
 	return w.fault, false
 }

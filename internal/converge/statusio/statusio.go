@@ -39,7 +39,7 @@ const (
 	// afterConflict is how soon a status that met a newer object is computed again. It doubles while the cache lags, up
 	// to lastConflict.
 	afterConflict = 50 * time.Millisecond
-	lastConflict  = 5 * time.Second
+	lastConflict  = 4 * time.Second
 
 	// maxNote is what the API server takes of the text of an event.
 	maxNote = 1024
