@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -140,12 +141,13 @@ func TestErrorsOfTheAPIServerPassWithoutATraceOrAreTold(t *testing.T) {
 			}
 			t.Run(scenario, func(t *testing.T) {
 				t.Parallel()
-				want := b.meetError(t, resource, occasion, &Result{})
+				want := b.meetError(t, trial{resource: resource, occasion: occasion}, &Result{})
 				for _, r := range rows {
 					t.Run(r.Fault, func(t *testing.T) {
 						t.Parallel()
 						b.record(t, r)
-						if diff := want.differs(b.meetError(t, resource, occasion, r)); diff != "" {
+						got := b.meetError(t, trial{resource: resource, occasion: occasion, want: want.world}, r)
+						if diff := want.differs(got); diff != "" {
 							t.Errorf("(-undisturbed +after errors):\n%s", diff)
 						}
 					})
@@ -176,34 +178,57 @@ func meets(c Call, code int) bool {
 	return true
 }
 
+// trial is a kind whose writes fail, why it is written, and how it ends without errors.
+type trial struct {
+	resource, occasion string
+	want               Snapshot
+}
+
 // meetError has an error happen to all writes of a kind for a while.
-func (b *bed) meetError(t *testing.T, resource, occasion string, r *Result) ending {
+func (b *bed) meetError(t *testing.T, try trial, r *Result) ending {
 	t.Helper()
 	ns, wire := b.begin(t)
-	if occasion != "create" {
+	if try.occasion != "create" {
 		createRich(t, ns)
 		b.rest(t, ns, wire)
 	}
 	e, isFault := apiErrors[r.Fault]
-	e.fault.Concerns = func(c Call) bool { return c.Resource == resource && c.IsWrite() && meets(c, e.fault.Code) }
+	e.fault.Concerns = func(c Call) bool { return c.Resource == try.resource && c.IsWrite() && meets(c, e.fault.Code) }
 	wire.Arm(e.fault)
-	occasions[occasion](t, ns, resource)
-	var over time.Time
+	occasions[try.occasion](t, ns, try.resource)
 	if isFault {
-		b.endure(t, ns, wire, e.lasting && isTold(resource, occasion))
+		b.endure(t, ns, wire, e.lasting && isTold(try.resource, try.occasion))
 		r.Faults = len(wire.Fired())
 		wire.Clear()
-		over = time.Now()
+		b.recover(t, ns, try.want, r)
 	}
 	scaledAsWanted(t, ns)
-	world := b.rest(t, ns, wire)
-	if _, _, moved := b.diary.Of(ns); isFault {
-		r.Seconds = max(0, moved.Sub(over).Seconds())
-		if moved.Sub(over) > recoverIn {
-			t.Errorf("it took %s after the errors were over", moved.Sub(over))
+	return ending{world: b.rest(t, ns, wire), lives: b.lives(ns)}
+}
+
+// recover waits until the world is as it should be. It looks again whenever something has moved.
+func (b *bed) recover(t *testing.T, ns string, want Snapshot, r *Result) {
+	t.Helper()
+	over := time.Now()
+	var seen time.Time
+	harness.Eventually(t, patience, "the world is as if nothing had happened", func() (bool, string) {
+		_, _, moved := b.diary.Of(ns)
+		if moved.Equal(seen) {
+			return false, "nothing moves"
 		}
+		seen = moved
+		now, _, err := b.world.Read(t.Context(), ns)
+		if err != nil {
+			return false, err.Error()
+		}
+		diff := cmp.Diff(want, now)
+		return diff == "", diff
+	})
+	_, _, moved := b.diary.Of(ns)
+	r.Seconds = max(0, moved.Sub(over).Seconds())
+	if r.Seconds > recoverIn.Seconds() {
+		t.Errorf("it took %.1f s after the errors were over", r.Seconds)
 	}
-	return ending{world: world, lives: b.lives(ns)}
 }
 
 // endure waits until errors have lasted long enough, and looks at what was asked and what is told meanwhile.

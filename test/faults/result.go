@@ -28,6 +28,8 @@ type Result struct {
 	Hit    string `json:"hit,omitempty"`
 	Faults int    `json:"faults"`
 	Passed bool   `json:"passed"`
+	// Calm says that nothing is injected on purpose.
+	Calm bool `json:"calm,omitempty"`
 	// Seconds is how long it took to be as it should after the fault was over, where that is measured.
 	Seconds float64 `json:"seconds,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,13 +40,15 @@ var boxes atomic.Int64
 type blackBox struct {
 	path      string
 	arguments []string
+	// env are further environment variables.
+	env []string
 
 	t    *testing.T
 	name string
 }
 
 // launchBinary starts a program that finds the API server behind the wire by $KUBECONFIG.
-func launchBinary(t *testing.T, ns string, wire *Wire, b blackBox) subject {
+func launchBinary(t *testing.T, ns string, wire *Wire, b blackBox) blackBox {
 	t.Helper()
 	proxy := StartProxy(t, wire, harness.RESTConfig(t, localcluster.UserAdmin))
 	b.t, b.name = t, fmt.Sprintf("black-box-%d", boxes.Add(1))
@@ -62,7 +65,7 @@ func launchBinary(t *testing.T, ns string, wire *Wire, b blackBox) subject {
 	defer cancel()
 	err := harness.Cluster(t).StartProcess(ctx, localcluster.ProcessOptions{
 		Name: b.name, Path: b.path, Args: b.arguments, ReadyURL: ready,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + proxy.Kubeconfig},
+		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + proxy.Kubeconfig}, b.env...),
 	})
 	t.Cleanup(b.Kill)
 	if err != nil {
@@ -81,6 +84,37 @@ func (b blackBox) Kill() {
 
 // Stop ends it, too: a program of which nothing is known may take any time over a signal.
 func (b blackBox) Stop() { b.Kill() }
+
+// Term asks the program to end, and waits until it has.
+func (b blackBox) Term() {
+	b.t.Helper()
+	ended, err := harness.Cluster(b.t).Exited(b.name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := harness.Cluster(b.t).Signal(b.name, syscall.SIGTERM); err != nil {
+		b.t.Fatalf("signal %s: %v", b.name, err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		b.t.Fatalf("%s does not end", b.name)
+	}
+}
+
+// ourBox is our own program, driven like any other.
+func ourBox(t *testing.T, flags ...string) blackBox {
+	t.Helper()
+	// Nobody else claims the namespace, and a claim takes its time.
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte(unclaimed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return blackBox{path: harness.OperatorBinary(t), arguments: append([]string{
+		"--restrictedNamespace={namespace}", "--health-probe-bind-address={health}", "--metrics-bind-address={metrics}",
+		"--enable-webhooks=false", "--config=" + config,
+	}, flags...)}
+}
 
 // unclaimed is the configuration of an operator that asks nobody whether it may work in its namespace.
 const unclaimed = `apiVersion: config.nvidia.com/v1alpha1
@@ -103,17 +137,7 @@ func TestTheOperatorAsABlackBoxIsInterruptedLikeAnyOther(t *testing.T) {
 			b.record(t, r)
 			ns, wire := harness.Namespace(t), NewWire()
 			harness.SimulateDeployments(t, ns)
-			// Nobody else claims the namespace, and a claim takes its time.
-			config := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(config, []byte(unclaimed), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			box := func(wire *Wire) subject {
-				return launchBinary(t, ns, wire, blackBox{path: harness.OperatorBinary(t), arguments: []string{
-					"--restrictedNamespace={namespace}", "--health-probe-bind-address={health}", "--metrics-bind-address={metrics}",
-					"--enable-webhooks=false", "--config=" + config,
-				}})
-			}
+			box := func(wire *Wire) subject { return launchBinary(t, ns, wire, ourBox(t)) }
 			victim := box(wire)
 			wire.Arm(f)
 			create(t, rich(ns))

@@ -89,6 +89,16 @@ func (w *Wire) Writes() []string {
 	return all
 }
 
+// FirstWrite is when the first write since the last Arm reached the API server, zero for never.
+func (w *Wire) FirstWrite() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.writes) == 0 {
+		return time.Time{}
+	}
+	return w.writes[0].at
+}
+
 // Busiest is, for each object, how many writes there were in the busiest window of a length. What it is written for counts by
 // itself: a status is not a spec.
 func (w *Wire) Busiest(window time.Duration) map[string]int {
