@@ -5,6 +5,7 @@ package faults
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,19 +31,28 @@ func TestAnAPIServerThatDiesIsWaitedFor(t *testing.T) {
 		times = kills
 	}
 	for i := 1; i <= times; i++ {
-		r := &Result{Goal: "L13", Scenario: "graphs come and go", Fault: "API server killed", At: i}
-		if !b.isWanted(t, *r) {
-			continue
+		for fault, compacts := range map[string]bool{"API server killed": false, "API server killed, etcd compacted": true} {
+			r := &Result{Goal: "L13", Scenario: "graphs come and go", Fault: fault, At: i}
+			if !b.isWanted(t, *r) {
+				continue
+			}
+			t.Run(fmt.Sprint(fault, " ", i), func(t *testing.T) {
+				b.record(t, r)
+				b.surviveKill(t, disaster{moment: i, compacts: compacts}, r)
+			})
 		}
-		t.Run(fmt.Sprint("kill ", i), func(t *testing.T) {
-			b.record(t, r)
-			b.surviveKill(t, i, r)
-		})
 	}
 }
 
-// surviveKill kills the API server when a part of the graphs was made. Later kills happen later.
-func (b *bed) surviveKill(t *testing.T, moment int, r *Result) {
+// disaster is the end of an API server. Later ones happen later.
+type disaster struct {
+	moment int
+	// compacts says that etcd forgets the past meanwhile: whoever wants to go on from what was seen last has to list anew.
+	compacts bool
+}
+
+// surviveKill kills the API server when a part of the graphs was made.
+func (b *bed) surviveKill(t *testing.T, d disaster, r *Result) {
 	t.Helper()
 	ns, wire := harness.Namespace(t), NewWire()
 	launch(t, ns, wire)
@@ -51,12 +61,22 @@ func (b *bed) surviveKill(t *testing.T, moment int, r *Result) {
 			create(t, builders.TwoComponents(ns, fmt.Sprintf("g%d", i)).Obj())
 		}
 	}
-	before := 1 + moment%churn
+	before := 1 + d.moment%churn
 	make(0, before)
+	newest, err := strconv.ParseUint(b.versionOf(t, ns, graphs), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := harness.Cluster(t).Kill(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	r.Faults++
+	if d.compacts {
+		if err := harness.Cluster(t).Compact(t.Context(), newest); err != nil {
+			t.Fatal(err)
+		}
+		r.Faults++
+	}
 	if err := harness.Cluster(t).Restart(t.Context(), localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
