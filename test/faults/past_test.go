@@ -54,6 +54,39 @@ func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Res
 	b.same(t, want, b.settled(t, ns, action, second), second)
 }
 
+// process is an operator that runs by itself, because whether lists are streamed is decided once in a process.
+type process struct {
+	streams   bool
+	blindness Blindness
+}
+
+// startProcess lets a user act and starts an operator as a process with a view from before, or acts when it has started and sees
+// nothing new any more.
+func (b *bed) startProcess(t *testing.T, action string, p process, r *Result) {
+	t.Helper()
+	undisturbed, _, wire := b.beginRich(t)
+	want := b.act(t, undisturbed, action, p.blindness.Resource, wire)
+	ns, operator, first := b.beginRich(t)
+	if !p.streams {
+		p.blindness.Past = b.versionOf(t, ns, p.blindness.Resource)
+		b.act(t, ns, action, p.blindness.Resource, first)
+	}
+	operator.Stop()
+	second := NewWire()
+	release := second.Blind(p.blindness)
+	t.Cleanup(release)
+	box := ourBox(t)
+	box.env = []string{fmt.Sprintf("KUBE_FEATURE_WatchListClient=%t", p.streams)}
+	launchBinary(t, ns, second, box)
+	if p.streams {
+		touch(t, ns, p.blindness.Resource)
+		actions[action].do(t, ns)
+	}
+	b.held(t, second, p.blindness.Resource, r)
+	release()
+	b.same(t, want, b.settled(t, ns, action, second), second)
+}
+
 func (b *bed) beginRich(t *testing.T) (string, subject, *Wire) {
 	t.Helper()
 	ns, wire := harness.Namespace(t), NewWire()
