@@ -52,6 +52,9 @@ func (c Call) String() string {
 // Object is what the request is about, whatever it does to it.
 func (c Call) Object() string { return c.Resource + "/" + c.Name }
 
+// Target is the part of an object that the request is about.
+func (c Call) Target() string { return strings.TrimSuffix(c.Object()+"/"+c.Subresource, "/") }
+
 // IsWrite tells whether a request changes something that outlives the operator. Events tell, Leases are held and reviews
 // ask; they do not change anything.
 func (c Call) IsWrite() bool {

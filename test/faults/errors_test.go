@@ -206,7 +206,8 @@ func (b *bed) meetError(t *testing.T, try trial, r *Result) ending {
 		b.recover(t, ns, try.want, r)
 	}
 	scaledAsWanted(t, ns)
-	return ending{world: b.rest(t, ns, wire), lives: b.lives(ns)}
+	// How often something changed on the way is a matter of luck: what is disturbed may be handed on before it is put right.
+	return ending{world: b.rest(t, ns, wire).Without(counters...), lives: b.lives(ns)}
 }
 
 // recover waits until the world is as it should be. It looks again whenever something has moved.
@@ -214,17 +215,18 @@ func (b *bed) recover(t *testing.T, ns string, want Snapshot, r *Result) {
 	t.Helper()
 	over := time.Now()
 	var seen time.Time
+	var diff string
 	harness.Eventually(t, patience, "the world is as if nothing had happened", func() (bool, string) {
 		_, _, moved := b.diary.Of(ns)
 		if moved.Equal(seen) {
-			return false, "nothing moves"
+			return false, diff
 		}
 		seen = moved
 		now, _, err := b.world.Read(t.Context(), ns)
 		if err != nil {
 			return false, err.Error()
 		}
-		diff := cmp.Diff(want, now)
+		diff = cmp.Diff(want, now.Without(counters...))
 		return diff == "", diff
 	})
 	_, _, moved := b.diary.Of(ns)

@@ -6,7 +6,6 @@ package faults
 import (
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -58,7 +57,7 @@ func (w *Wire) Fired() []string {
 	return append([]string{}, w.fired...)
 }
 
-// Asked is when a fault met each object.
+// Asked is when a fault met each object. A status counts by itself, because others write it.
 func (w *Wire) Asked() map[string][]time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,8 +105,7 @@ func (w *Wire) Busiest(window time.Duration) map[string]int {
 	defer w.mu.Unlock()
 	times := map[string][]time.Time{}
 	for _, one := range w.writes {
-		key := strings.TrimSuffix(one.call.Object()+"/"+one.call.Subresource, "/")
-		times[key] = append(times[key], one.at)
+		times[one.call.Target()] = append(times[one.call.Target()], one.at)
 	}
 	most := map[string]int{}
 	for key, at := range times {
@@ -173,7 +171,7 @@ func (w *Wire) meet(call Call) (fault *Fault, dead bool) {
 		return nil, false
 	}
 	w.fired = append(w.fired, call.String())
-	w.asked[call.Object()] = append(w.asked[call.Object()], time.Now())
+	w.asked[call.Target()] = append(w.asked[call.Target()], time.Now())
 	w.crashed = w.fault.Kind == Crash
 	return w.fault, false
 }
