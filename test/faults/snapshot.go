@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -68,6 +69,27 @@ func NewWorld(config *rest.Config) (*World, error) {
 func (w *World) Read(ctx context.Context, namespace string) (Snapshot, Versions, error) {
 	snapshot, versions, _, err := w.Inspect(ctx, namespace)
 	return snapshot, versions, err
+}
+
+// Some returns some objects of a namespace, by their keys. What is not there is left out.
+func (w *World) Some(ctx context.Context, namespace string, keys ...string) (Snapshot, error) {
+	some := Snapshot{}
+	for _, key := range keys {
+		resource, name := split(key)
+		at := slices.IndexFunc(w.kinds, func(k schema.GroupVersionResource) bool { return k.Resource == resource })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no resource %s", resource)
+		}
+		object, err := w.api.Resource(w.kinds[at]).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", key, err)
+		}
+		some[maskText(key, namespace)] = mask(*object, namespace)
+	}
+	return some, nil
 }
 
 // Inspect returns what is in a namespace, and what should not be in one that is at rest: objects that are still going, and

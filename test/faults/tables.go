@@ -18,9 +18,17 @@ var goals = []struct{ number, what string }{
 	{"L4", "transitions that were never observed"},
 	{"L5", "errors of the API server"},
 	{"L6", "faults at random"},
-	{"L13", "API server killed"},
+	{"L7", "leader killed in a rollout"},
+	{"L8", "leader told to end in a rollout"},
+	{"L9", "operator started anew in a crowd"},
+	{"L10", "nothing at all"},
+	{"L13", "API server killed, etcd compacted"},
+	{"L14", "mistakes without webhooks"},
 	{"L16", "antagonists"},
 	{"L17", "marks, owners and finalizers stripped"},
+	{"L20", "noisy neighbour"},
+	{"L21", "everything deleted at once"},
+	{"L22", "leaks"},
 }
 
 // Sort orders summaries by goal, scenario and fault.
