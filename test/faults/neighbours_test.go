@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// noise is how many services a graph has of which nothing can be made, in a full run and in any.
-	noise, littleNoise = 100, 10
+	// noise is how many graphs there are of which nothing can be made, in a full run and in any, and loud how many services each has.
+	noise, littleNoise = 4, 1
+	loud               = 25
 	// neighbours are how many graphs are beside it.
 	neighbours, fewNeighbours = 200, 20
 	// slower is by how much the slowest changes of neighbours may be slower than without the noise.
@@ -39,11 +40,11 @@ const (
 // TestNeighboursOfAFailingGraphDoNotWaitForIt runs beside no other test, because it measures.
 func TestNeighboursOfAFailingGraphDoNotWaitForIt(t *testing.T) {
 	b := theBed(t)
-	services, graphs := littleNoise, fewNeighbours
+	noises, graphs := littleNoise, fewNeighbours
 	if *full {
-		services, graphs = noise, neighbours
+		noises, graphs = noise, neighbours
 	}
-	r := &Result{Goal: "L20", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: fmt.Sprintf("a graph of %d services that are refused", services)}
+	r := &Result{Goal: "L20", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: fmt.Sprintf("%d components beside them are refused", noises*loud)}
 	if !b.isWanted(t, *r) {
 		return
 	}
@@ -54,15 +55,19 @@ func TestNeighboursOfAFailingGraphDoNotWaitForIt(t *testing.T) {
 	alone := b.lookAround(t, ns, graphs)
 	wire.Arm(Fault{
 		Kind: Refused, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Concerns: func(c Call) bool { return strings.HasPrefix(c.Name, "noisy-") && c.IsWrite() },
+		Concerns: func(c Call) bool {
+			return strings.HasPrefix(c.Name, "noisy-") && c.Resource == components && c.IsWrite()
+		},
 	})
-	noisy := builders.Graph(ns, "noisy")
-	for i := range services {
-		noisy.Service(fmt.Sprintf("w%d", i), v1alpha1.ComponentTypeWorker)
+	for n := range noises {
+		noisy := builders.Graph(ns, fmt.Sprint("noisy-", n))
+		for i := range loud {
+			noisy.Service(fmt.Sprintf("w%d", i), v1alpha1.ComponentTypeWorker)
+		}
+		create(t, noisy.Obj())
 	}
-	create(t, noisy.Obj())
 	harness.Eventually(t, patience, "the noise begins", func() (bool, string) {
-		return len(wire.Fired()) >= services, fmt.Sprint(len(wire.Fired()))
+		return len(wire.Fired()) >= noises*loud, fmt.Sprint(len(wire.Fired()))
 	})
 	beside := b.lookAround(t, ns, graphs)
 	r.Faults, r.Seconds = len(wire.Fired()), beside.Seconds()

@@ -56,8 +56,9 @@ var ends = map[string]struct {
 	"leader told to end": {"L8", func(r replica) { r.Term() }, handover},
 }
 
+// TestAnotherReplicaGoesOnWithARollout measures, so that a full run has it run beside no other test.
 func TestAnotherReplicaGoesOnWithARollout(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	b := theBed(t)
 	graphs, times := fewRolled, fewMoments
 	if *full {
