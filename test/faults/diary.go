@@ -175,6 +175,19 @@ func (d *Diary) Of(namespace string) (Versions, map[string]Lives, time.Time) {
 	return versions, lives, c.moved
 }
 
+// Identities are the UIDs of what is in a namespace.
+func (d *Diary) Identities(namespace string) map[string]types.UID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]types.UID{}
+	if c := d.chapters[namespace]; c != nil {
+		for key := range c.versions {
+			all[key] = c.uids[key]
+		}
+	}
+	return all
+}
+
 // Forget drops what is known of a namespace that nobody will ask about again.
 func (d *Diary) Forget(namespace string) {
 	d.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
@@ -98,7 +99,10 @@ func (b *bed) interrupt(t *testing.T, want ending, f Fault, r *Result) {
 type ending struct {
 	world Snapshot
 	// lives tell how often each object came and went.
-	lives  map[string]Lives
+	lives map[string]Lives
+	// identities are the UIDs of what is there, where they are compared.
+	identities map[string]types.UID
+
 	writes []string
 	hit    []string
 }

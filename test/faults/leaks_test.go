@@ -57,7 +57,7 @@ func running(frame *regexp.Regexp) []string {
 	stacks := make([]byte, 16<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	var found []string
-	for _, stack := range strings.Split(string(stacks), "\n\n") {
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		if frame.MatchString(stack) {
 			found = append(found, stack)
 		}
