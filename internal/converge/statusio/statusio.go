@@ -87,7 +87,10 @@ type Writer struct {
 
 // NewWriter returns a writer.
 func NewWriter(api client.StatusClient, recorder events.EventRecorder, store *recent.Store, c clock.PassiveClock) *Writer {
-	return &Writer{api: api, events: recorder, recent: store, clock: c, last: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}, unsure: map[types.UID]bool{}}
+	return &Writer{
+		api: api, events: recorder, recent: store, clock: c,
+		last: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}, unsure: map[types.UID]bool{},
+	}
 }
 
 // Newest returns the later of the cached primary object and the one this writer stored last, so that a status is never
