@@ -64,6 +64,16 @@ test-long: prerequisites ## Run what takes too long for make test: 512 pods in o
 	@DYNAMO_TEST_LONG=1 PACKAGES=./test/e2e/multinode TESTFLAGS='-timeout 40m' sh tools/test.sh all
 	@DYNAMO_TEST_OLD_LWS=1 PACKAGES=./test/e2e/multinode sh tools/test.sh all
 
+.PHONY: test-faults
+test-faults: prerequisites ## Inject every fault at every place, and count; SHARD=i/n and LEDGER=file run it in parts
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@sh tools/faults.sh full
+
+.PHONY: soak
+soak: prerequisites ## Let requests fail at random for DURATION (2h) while GRAPHS (200) come and go
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@sh tools/faults.sh soak
+
 .PHONY: test-unit
 test-unit: prerequisites ## Run the tests that need no cluster, and count
 	@sh tools/test.sh unit

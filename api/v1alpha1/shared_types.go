@@ -49,6 +49,7 @@ const (
 	ConditionAvailable            = "Available"
 	ConditionPaused               = "Paused"
 	ConditionStalled              = "Stalled"
+	ConditionContested            = "Contested"
 	ConditionHostConflict         = "HostConflict"
 	ConditionValid                = "Valid"
 	ConditionDynamoComponentReady = "DynamoComponentReady"

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -119,6 +120,36 @@ func PutPaused(set *conditions.Set, paused bool, held []string) {
 	}
 	set.Put(v1alpha1.ConditionPaused, metav1.ConditionTrue, conditions.PausedByAnnotation,
 		message+"; remove annotation "+names.AnnotationReconcile+" to go on")
+}
+
+// PutContested tells that others keep changing what an owner made, and who. It returns what to say of readiness, empty if
+// nobody does: what is put right and changed again is not as wanted at any moment that one could name.
+func PutContested(set *conditions.Set, contested map[string]string) string {
+	if len(contested) == 0 {
+		return ""
+	}
+	about := conditions.Summary(contested)
+	set.Put(v1alpha1.ConditionContested, metav1.ConditionTrue, conditions.ChangedByOthers, about+"; it is put right only now and then until that stops")
+	return about
+}
+
+// ContestedEvents tell that a fight began.
+func ContestedEvents(before, after []metav1.Condition) []statusio.Event {
+	if !conditions.Became(before, after, v1alpha1.ConditionContested, metav1.ConditionTrue) {
+		return nil
+	}
+	return []statusio.Event{{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ConditionContested, Action: "Reconcile",
+		Note: conditions.Find(after, v1alpha1.ConditionContested).Message,
+	}}
+}
+
+// Because joins reasons why something is not ready, the first of which may be empty.
+func Because(first, then string) string {
+	if first == "" || then == "" {
+		return first + then
+	}
+	return first + "; " + then
 }
 
 // Now is the time a status changes at.

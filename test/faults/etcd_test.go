@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,11 +36,11 @@ func startEtcd(t *testing.T, s scenario, ns string) keys {
 	return keys{etcd: etcd, namespace: ns}
 }
 
-func (k keys) flags() harness.OperatorOption {
+func (k keys) flags() []string {
 	if k.etcd == nil {
-		return harness.WithFlags()
+		return nil
 	}
-	return harness.WithFlags("--discovery-backend="+names.DiscoveryEtcd, "--etcdAddr="+k.etcd.Address)
+	return []string{"--discovery-backend=" + names.DiscoveryEtcd, "--etcdAddr=" + k.etcd.Address}
 }
 
 // addTo makes the keys part of the world. Addresses differ between two runs and mean nothing.
@@ -101,7 +100,7 @@ func deleteSolo(t *testing.T, ns string) {
 
 func soloReady(t *testing.T, ns string) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, "the component is ready", func() (bool, string) {
+	harness.Eventually(t, patience, "the component is ready", func() (bool, string) {
 		c := solo(ns)
 		if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			return false, err.Error()
@@ -122,7 +121,7 @@ func createWithClaim(t *testing.T, ns string) {
 
 func released(t *testing.T, ns string) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, "the claim belongs to nobody", func() (bool, string) {
+	harness.Eventually(t, patience, "the claim belongs to nobody", func() (bool, string) {
 		var claim corev1.PersistentVolumeClaim
 		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "weights"}, &claim); err != nil {
 			return false, err.Error()

@@ -4,9 +4,122 @@
 package faults
 
 import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m, harness.WithLooseTopology()) }
+var (
+	onlyScenario = flag.String("faults.scenario", "", "run this story only")
+	onlyFault    = flag.String("faults.kind", "", "inject this kind of fault only")
+	onlyAt       = flag.Int("faults.at", 0, "hit the request with this ordinal only")
+	full         = flag.Bool("faults.full", false, "inject every fault, and not only a part of each kind")
+	shard        = flag.String("faults.shard", "1/1", "run part i of n, as i/n")
+	results      = flag.String("faults.results", "", "file to keep results in; what passed there is not run again")
+	binary       = flag.String("faults.binary", "", "operator to drive as a black box, instead of the one of this tree in this process")
+	soak         = flag.Duration("faults.soak", 10*time.Second, "how long faults happen at random")
+	soakGraphs   = flag.Int("faults.graphs", 8, "how many graphs come and go meanwhile")
+	seed         = flag.Uint64("faults.seed", 1, "seed of the dice")
+	crowd        = flag.Int("faults.crowd", 1000, "how many graphs a crowd has in a full run")
+	idle         = flag.Duration("faults.idle", time.Minute, "how long nothing must happen in a crowd at rest in a full run")
+	arguments    = flag.String("faults.args", "", "its arguments; {namespace}, {health} and {metrics} are replaced")
+)
+
+// The garbage collector runs, because half of what an operator relies on when something goes is its work.
+func TestMain(m *testing.M) {
+	harness.Main(m, harness.WithLooseTopology(), harness.WithControllerManagerArgs(
+		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"))
+}
+
+// bed is what all runs share.
+type bed struct {
+	world  *World
+	diary  *Diary
+	ledger *Ledger
+}
+
+// shared is made by the first test that needs it and ends with the test binary.
+var shared = sync.OnceValues(func() (*bed, error) {
+	ledger, err := OpenLedger(*results)
+	return &bed{ledger: ledger}, err
+})
+
+// looking guards the making of what needs a cluster, which the first test does.
+var looking sync.Mutex
+
+func theBed(t *testing.T) *bed {
+	t.Helper()
+	looking.Lock()
+	defer looking.Unlock()
+	b, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.diary != nil {
+		return b
+	}
+	config := harness.RESTConfig(t, localcluster.UserAdmin)
+	if b.world, err = NewWorld(config); err != nil {
+		t.Fatal(err)
+	}
+	if b.diary, err = KeepDiary(context.Background(), config, b.world); err != nil { //nolint:usetesting // it outlives the test
+		t.Fatal(err)
+	}
+	return b
+}
+
+// isWanted tells whether a cell is to be run: it is in this part, in what the flags name, and has not passed already.
+func (b *bed) isWanted(t *testing.T, r Result) bool {
+	t.Helper()
+	if *onlyScenario != "" && *onlyScenario != r.Scenario || *onlyFault != "" && *onlyFault != r.Fault || *onlyAt > 0 && *onlyAt != r.At {
+		return false
+	}
+	return isInShard(t, r.Cell()) && !b.ledger.HasPassed(r)
+}
+
+func isInShard(t *testing.T, cell string) bool {
+	t.Helper()
+	var i, n uint32
+	if _, err := fmt.Sscanf(*shard, "%d/%d", &i, &n); err != nil || i < 1 || i > n {
+		t.Fatalf("-faults.shard is i/n with i from 1 to n, not %q", *shard)
+	}
+	return digest(cell)%n == i-1
+}
+
+func digest(text string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // it cannot fail
+	return h.Sum32()
+}
+
+// isPicked tells whether a cell is in the part that runs without -faults.full: one in so many, the same ones every time.
+func isPicked(cell string, oneIn uint32) bool {
+	return *full || *onlyAt > 0 || *onlyScenario != "" || digest(cell)%oneIn == 0
+}
+
+// record keeps the result of a run when its test ends, and says how to repeat it when it failed.
+func (b *bed) record(t *testing.T, r *Result) {
+	t.Helper()
+	t.Cleanup(func() {
+		r.Passed = !t.Failed()
+		if r.Passed && r.Faults == 0 && !r.Calm {
+			t.Error("nothing was injected")
+			r.Passed = false
+		}
+		if err := b.ledger.Write(*r); err != nil {
+			t.Error(err)
+		}
+		if !r.Passed {
+			t.Logf("to repeat it: go test ./test/faults -count=1 -faults.full -run '^%s$' -faults.scenario='%s' -faults.kind='%s' -faults.at=%d",
+				strings.SplitN(t.Name(), "/", 2)[0], r.Scenario, r.Fault, r.At)
+		}
+	})
+}

@@ -15,6 +15,9 @@ import (
 // stillFor is how long a world must not move to count as at rest. Progress of status is held back for one second.
 const stillFor = 1500 * time.Millisecond
 
+// pollEvery is how often those look who wait for something that cannot tell them.
+const pollEvery = 20 * time.Millisecond
+
 // AtRest waits until nothing in the namespace moves any more and returns what is there.
 func AtRest(t testing.TB, world *World, ns string) Snapshot {
 	t.Helper()

@@ -6,8 +6,8 @@ package faults
 import (
 	"fmt"
 	"testing"
-	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +28,8 @@ type scenario struct {
 	ended func(t *testing.T, namespace string)
 	// etcd gives the operator an etcd, in which there is a key of component solo.
 	etcd bool
+	// upgrade, unless nil, ends the operator before During and starts the next one with these flags after it.
+	upgrade []string
 }
 
 // scenarios are all stories. A new one is a row here.
@@ -169,7 +171,86 @@ var scenarios = map[string]scenario{
 		},
 		ended: ready,
 	},
+	"delete a graph in the background": {
+		before: createRich,
+		during: func(t *testing.T, ns string) { remove(t, rich(ns), metav1.DeletePropagationBackground) },
+		ended:  graphGone,
+		etcd:   true, // without keys there, the operator has nothing to do
+	},
+	"delete a graph in the foreground": {
+		before: createRich,
+		during: func(t *testing.T, ns string) { remove(t, rich(ns), metav1.DeletePropagationForeground) },
+		ended:  graphGone,
+		etcd:   true,
+	},
+	"delete a graph and make it again": {
+		before: createRich,
+		during: func(t *testing.T, ns string) {
+			remove(t, rich(ns), metav1.DeletePropagationBackground)
+			graphGone(t, ns)
+			create(t, rich(ns))
+		},
+		ended: func(t *testing.T, ns string) { scaled(t, ns, 1) },
+	},
+	"delete a component of a graph": {
+		before: createRich,
+		during: func(t *testing.T, ns string) {
+			remove(t, &v1alpha1.DynamoComponentDeployment{ObjectMeta: named(ns, "chat-decode")}, metav1.DeletePropagationBackground)
+		},
+		ended: func(t *testing.T, ns string) { scaled(t, ns, 1) },
+	},
+	"delete a Deployment and a Service": {
+		before: createReady,
+		during: func(t *testing.T, ns string) {
+			remove(t, &appsv1.Deployment{ObjectMeta: named(ns, "chat-decode")}, metav1.DeletePropagationBackground)
+			remove(t, &corev1.Service{ObjectMeta: named(ns, "chat-frontend")}, metav1.DeletePropagationBackground)
+		},
+		ended: ready,
+	},
+	"upgrade the operator while a graph changes": {
+		before: createRich,
+		during: func(t *testing.T, ns string) {
+			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) {
+				g.Spec.Services["Frontend"].Replicas = new(int32(2))
+				g.Spec.Services["Decode"].ExtraPodSpec.MainContainer.Image = "registry.example.com/dynamo:2"
+			})
+		},
+		ended:   func(t *testing.T, ns string) { scaled(t, ns, 1) },
+		upgrade: []string{"--operator-version=9.9.9"},
+	},
 }
+
+// rich is a graph with an adapter and a claim.
+func rich(ns string) *v1alpha1.DynamoGraphDeployment {
+	g := builders.TwoComponents(ns, "chat").Change("Decode", func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
+		s.ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
+	}).Obj()
+	g.Spec.PVCs = []v1alpha1.PVC{{
+		Name: new("weights"), Create: new(true), StorageClass: "fast", Size: resource.MustParse("1Gi"), VolumeAccessMode: corev1.ReadWriteMany,
+	}}
+	return g
+}
+
+func createRich(t *testing.T, ns string) {
+	t.Helper()
+	create(t, rich(ns))
+	ready(t, ns)
+	scaled(t, ns, 1)
+}
+
+func remove(t *testing.T, object client.Object, policy metav1.DeletionPropagation) {
+	t.Helper()
+	if err := harness.Client(t).Delete(t.Context(), object, client.PropagationPolicy(policy)); err != nil {
+		t.Fatalf("delete %s: %v", object.GetName(), err)
+	}
+}
+
+func graphGone(t *testing.T, ns string) {
+	t.Helper()
+	gone(t, ns, "chat", &v1alpha1.DynamoGraphDeployment{})
+}
+
+func named(ns, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
 
 func servesModel(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 	s.ModelRef = &v1alpha1.ModelReference{Name: "acme/tiny-1b"}
@@ -184,7 +265,7 @@ func createReady(t *testing.T, ns string) {
 // restarted waits until the restart is complete and the graph is ready.
 func restarted(t *testing.T, ns string) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, "the restart is complete", func() (bool, string) {
+	harness.Eventually(t, patience, "the restart is complete", func() (bool, string) {
 		g := &v1alpha1.DynamoGraphDeployment{}
 		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat"}, g); err != nil {
 			return false, err.Error()
@@ -217,7 +298,7 @@ func scale(t *testing.T, ns string, replicas int32) {
 // scaled waits until an adapter reports a number and its graph is ready with it.
 func scaled(t *testing.T, ns string, replicas int32) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, "the adapter reports its replicas", func() (bool, string) {
+	harness.Eventually(t, patience, "the adapter reports its replicas", func() (bool, string) {
 		adapter := &v1alpha1.DynamoGraphDeploymentScalingAdapter{}
 		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat-decode"}, adapter); err != nil {
 			return false, err.Error()

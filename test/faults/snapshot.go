@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -65,19 +67,66 @@ func NewWorld(config *rest.Config) (*World, error) {
 
 // Read returns what is in a namespace.
 func (w *World) Read(ctx context.Context, namespace string) (Snapshot, Versions, error) {
+	snapshot, versions, _, err := w.Inspect(ctx, namespace)
+	return snapshot, versions, err
+}
+
+// Some returns some objects of a namespace, by their keys. What is not there is left out.
+func (w *World) Some(ctx context.Context, namespace string, keys ...string) (Snapshot, error) {
+	some := Snapshot{}
+	for _, key := range keys {
+		resource, name := split(key)
+		at := slices.IndexFunc(w.kinds, func(k schema.GroupVersionResource) bool { return k.Resource == resource })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no resource %s", resource)
+		}
+		object, err := w.api.Resource(w.kinds[at]).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", key, err)
+		}
+		some[maskText(key, namespace)] = mask(*object, namespace)
+	}
+	return some, nil
+}
+
+// Inspect returns what is in a namespace, and what should not be in one that is at rest: objects that are still going, and
+// objects whose owner is not there.
+func (w *World) Inspect(ctx context.Context, namespace string) (Snapshot, Versions, []string, error) {
 	snapshot, versions := Snapshot{}, Versions{}
+	var left []string
+	owners, there := map[string][]metav1.OwnerReference{}, map[types.UID]bool{}
 	for _, kind := range w.kinds {
 		list, err := w.api.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, nil, fmt.Errorf("list %s: %w", kind.Resource, err)
+			return nil, nil, nil, fmt.Errorf("list %s: %w", kind.Resource, err)
 		}
 		for _, item := range list.Items {
 			key := kind.Resource + "/" + item.GetName()
 			versions[key] = item.GetResourceVersion()
-			snapshot[key] = mask(item, namespace)
+			if item.GetDeletionTimestamp() != nil {
+				left = append(left, fmt.Sprintf("%s is still going, held by %v", key, item.GetFinalizers()))
+			}
+			there[item.GetUID()], owners[key] = true, item.GetOwnerReferences()
+			snapshot[maskText(key, namespace)] = mask(item, namespace)
 		}
 	}
-	return snapshot, versions, nil
+	for key, references := range owners {
+		for _, r := range references {
+			if !there[r.UID] {
+				left = append(left, fmt.Sprintf("%s has lost its owner %s %s", key, r.Kind, r.Name))
+			}
+		}
+	}
+	return snapshot, versions, left, nil
+}
+
+// split takes a key apart.
+func split(key string) (resource, name string) {
+	resource, name, _ = strings.Cut(key, "/")
+	return resource, name
 }
 
 // maskedFields differ between two runs and mean nothing: identities, times, addresses the server picked.
@@ -116,10 +165,12 @@ func maskValue(value any, namespace string) any {
 		}
 		return out
 	case string:
-		return strings.ReplaceAll(v, namespace, "NAMESPACE")
+		return maskText(v, namespace)
 	}
 	return value
 }
+
+func maskText(text, namespace string) string { return strings.ReplaceAll(text, namespace, "NAMESPACE") }
 
 // Without returns the snapshot without some more fields, wherever they are.
 func (s Snapshot) Without(fields ...string) Snapshot {

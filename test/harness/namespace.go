@@ -25,8 +25,9 @@ import (
 const (
 	// readablePrefix leaves room for names that tests derive from the namespace.
 	readablePrefix = 30
-	// accountTimeout bounds the wait for the controller manager to notice a namespace.
-	accountTimeout = 30 * time.Second
+	// accountTimeout bounds the wait for the controller manager to notice a namespace. After an API server was away, it looks
+	// again after up to half a minute.
+	accountTimeout = time.Minute
 	// cleanupTimeout bounds the request that deletes a namespace at the end of a test.
 	cleanupTimeout = 10 * time.Second
 )

@@ -73,7 +73,7 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Se
 	}
 	controllers.PutPaused(set, seen.Paused, applied.Held)
 	say := wordsFor(c)
-	why := whyNotReady(c, seen)
+	why := controllers.Because(controllers.PutContested(set, applied.Contested), whyNotReady(c, seen))
 	if len(applied.Held) > 0 {
 		why = strings.TrimSuffix("it is paused, and changes are held back; "+why, "; ")
 	}
@@ -208,6 +208,10 @@ func deploymentAvailable(d *appsv1.Deployment) bool {
 
 // Events are what users should hear of a change of status. That a component became ready is told by its graph.
 func Events(before, after v1alpha1.DynamoComponentDeploymentStatus) []statusio.Event {
+	return append(controllers.ContestedEvents(before.Conditions, after.Conditions), refusals(before, after)...)
+}
+
+func refusals(before, after v1alpha1.DynamoComponentDeploymentStatus) []statusio.Event {
 	is := conditions.Find(after.Conditions, v1alpha1.ConditionAvailable)
 	was := conditions.Find(before.Conditions, v1alpha1.ConditionAvailable)
 	if is == nil || (was != nil && was.Reason == is.Reason && was.ObservedGeneration == is.ObservedGeneration) {

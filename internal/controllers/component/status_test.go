@@ -141,3 +141,30 @@ func TestAFailedChildIsNamed(t *testing.T) {
 		t.Errorf("service status %v has no kind", got.Service)
 	}
 }
+
+func TestAFightIsToldAsLongAsItLasts(t *testing.T) {
+	t.Parallel()
+	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}
+	fought := apply.Result{Contested: map[string]string{"Deployment c": "kubectl keeps changing spec.replicas, which is set here"}}
+	during := Status(c, fought, Seen{Deployment: rolledOut()}, now)
+	contested := conditions.Find(during.Conditions, v1alpha1.ConditionContested)
+	if contested == nil || !strings.HasPrefix(contested.Message, "Deployment c: kubectl keeps changing spec.replicas") {
+		t.Errorf("contested: %v", contested)
+	}
+	if ready := conditions.Find(during.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionFalse ||
+		!strings.Contains(ready.Message, "kubectl") || during.ObservedGeneration != 5 {
+		t.Errorf("ready: %v, observed generation %d", ready, during.ObservedGeneration)
+	}
+	events := Events(c.Status, during)
+	if len(events) != 1 || events[0].Reason != v1alpha1.ConditionContested || events[0].Note != contested.Message {
+		t.Errorf("events: %v", events)
+	}
+	if more := Events(during, Status(c, fought, Seen{Deployment: rolledOut()}, now)); len(more) > 0 {
+		t.Errorf("a fight that goes on is told again: %v", more)
+	}
+	c.Status = during
+	after := Status(c, apply.Result{}, Seen{Deployment: rolledOut()}, now)
+	if conditions.Find(after.Conditions, v1alpha1.ConditionContested) != nil || !conditions.IsTrue(after.Conditions, v1alpha1.ConditionReady) {
+		t.Errorf("after it: %v", after.Conditions)
+	}
+}

@@ -49,7 +49,7 @@ func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, 
 	putAvailable(set, g, seen)
 	putClashes(set, seen.Clashes)
 	controllers.PutPaused(set, controllers.IsPaused(g), applied.Held)
-	notReady := whyNotReady(g, seen, restart)
+	notReady := controllers.Because(controllers.PutContested(set, applied.Contested), whyNotReady(g, seen, restart))
 	if len(applied.Held) > 0 {
 		notReady = strings.TrimSuffix("the graph is paused, and changes are held back; "+notReady, "; ")
 	}
@@ -222,7 +222,8 @@ func serves(c *v1alpha1.DynamoComponentDeployment) bool {
 
 // Events are what users should hear of a change of status, which is transitions only.
 func Events(before, after v1alpha1.DynamoGraphDeploymentStatus) []statusio.Event {
-	return append(removals(before, after), transitions(before, after)...)
+	told := append(removals(before, after), controllers.ContestedEvents(before.Conditions, after.Conditions)...)
+	return append(told, transitions(before, after)...)
 }
 
 // removals tell of services that left the graph, and took their objects along. It is one event for all of them: of two

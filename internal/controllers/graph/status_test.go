@@ -277,3 +277,21 @@ func TestEventsMarkTransitionsOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestAFightOverAChildIsToldByItsGraph(t *testing.T) {
+	t.Parallel()
+	g := builders.TwoComponents("ns", "g").Obj()
+	applied := live(reported("g-frontend", 1, 1, metav1.ConditionTrue, 1), reported("g-decode", 1, 1, metav1.ConditionTrue, 1))
+	applied.Contested = map[string]string{"Role x": "kubectl keeps changing rules, which is set here"}
+	got := statusOf(g, applied)
+	contested := conditions.Find(got.Conditions, v1alpha1.ConditionContested)
+	if contested == nil || !strings.Contains(contested.Message, "Role x: kubectl keeps changing rules") {
+		t.Errorf("contested: %v", contested)
+	}
+	if ready := conditions.Find(got.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "kubectl") {
+		t.Errorf("ready: %v", ready)
+	}
+	if events := Events(g.Status, got); len(events) != 1 || events[0].Reason != v1alpha1.ConditionContested {
+		t.Errorf("events: %v", events)
+	}
+}

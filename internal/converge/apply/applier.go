@@ -13,12 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,9 +34,6 @@ const (
 	// leftoverWait is how long to wait for a predecessor's child that our cache does not show to be collected.
 	leftoverWait = time.Second
 )
-
-// bindingKind is the kind whose roleRef cannot be changed.
-var bindingKind = schema.GroupKind{Group: rbacv1.GroupName, Kind: "RoleBinding"}
 
 // parallel bounds the requests one reconcile has in flight. More than this only queues up in the API server.
 const parallel = 8
@@ -64,6 +59,8 @@ type Result struct {
 	Failures []Failure
 	// Wake asks for another pass by then, 0 for none.
 	Wake time.Duration
+	// Contested are the children that others keep changing, and who does. They are corrected only now and then.
+	Contested map[string]string
 	// Held are the children that would have been changed if the owner were not paused, sorted.
 	Held []string
 
@@ -88,11 +85,12 @@ type Applier struct {
 	recent *recent.Store
 	clock  clock.PassiveClock
 	memory *memory
+	brake  *brake
 }
 
 // NewApplier returns an applier. Its reader must not be a cache.
 func NewApplier(writer Writer, reader client.Reader, scheme *runtime.Scheme, store *recent.Store, c clock.PassiveClock) *Applier {
-	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, clock: c, memory: newMemory()}
+	return &Applier{writer: writer, reader: reader, scheme: scheme, recent: store, clock: c, memory: newMemory(), brake: newBrake()}
 }
 
 // Newest returns the later of what the cache has under a key (nil for nothing) and what this applier wrote there.
@@ -102,7 +100,10 @@ func (a *Applier) Newest(key recent.Key, cached client.Object) client.Object {
 }
 
 // Forget drops what is remembered about the children of an owner that no longer exists.
-func (a *Applier) Forget(owner types.UID) { a.memory.dropOwner(owner) }
+func (a *Applier) Forget(owner types.UID) {
+	a.memory.dropOwner(owner)
+	a.brake.dropOwner(owner)
+}
 
 // All brings the children of owner to the plan. Children fail one by one: the others are applied all the same.
 // What the owner has and the plan does not name is taken away last, unless a failure will pass by itself: then the next
@@ -126,6 +127,7 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 		for i, intent := range stage {
 			result.take(intent.Key, outcomes[i])
 		}
+		a.contest(stage, &result)
 	}
 	if !result.passing() {
 		a.prune(ctx, owner, wanted, observed, &result)
@@ -172,7 +174,8 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 	if intent.waits && live != nil {
 		return outcome{live: live, wake: wake}
 	}
-	verdict := judge(intent, owner, live, a.memory.get(owner.GetUID(), intent.Key))
+	seen := a.memory.get(owner.GetUID(), intent.Key)
+	verdict := judge(intent, owner, live, seen)
 	if verdict == unverified {
 		same, err := verify(intent, live)
 		if err != nil {
@@ -189,10 +192,24 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 		return outcome{live: live, wake: wake}
 	case goneFirst:
 		return outcome{wake: wake}
-	case adopt:
-		return a.adopt(ctx, owner, intent, live)
 	case notOurs:
 		return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
+	}
+	if wait := a.patient(ctx, intent, live, seen); wait > 0 {
+		return outcome{live: live, wake: wait}
+	}
+	out := a.act(ctx, owner, intent, live, verdict)
+	if out.failed == nil && isCorrection(intent, seen) {
+		a.brake.corrected(intent.Key, owner.GetUID(), intent.Hash, a.clock.Now())
+	}
+	return out
+}
+
+// act does what a verdict asks for.
+func (a *Applier) act(ctx context.Context, owner client.Object, intent Intent, live client.Object, v verdict) outcome {
+	switch v {
+	case adopt:
+		return a.adopt(ctx, owner, intent, live)
 	case create:
 		return a.create(ctx, owner, intent)
 	default:
@@ -298,11 +315,8 @@ func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent
 	if apierrors.IsInvalid(err) && hasEmptyObject(intent.body) {
 		err = a.sendEmptied(ctx, u)
 	}
-	if apierrors.IsInvalid(err) && isBinding(intent) {
-		return a.replace(ctx, owner, intent, live)
-	}
 	if err != nil {
-		return outcome{failed: fmt.Errorf("apply %s: %w", intent.Key, err)}
+		return a.refused(ctx, owner, refusal{intent: intent, live: live, err: err})
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, whyUpdated(intent, owner, live))
 	return a.answered(owner, intent, u)
@@ -322,17 +336,6 @@ func whyUpdated(intent Intent, owner, live client.Object) tally.Reason {
 // send applies an object and takes over whatever fields of it others have changed.
 func (a *Applier) send(ctx context.Context, u *unstructured.Unstructured) error {
 	return a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(names.FieldManager), client.ForceOwnership)
-}
-
-// isBinding recognises the one kind whose role the API server lets nobody change.
-func isBinding(intent Intent) bool { return intent.Key.GroupKind == bindingKind }
-
-// replace deletes a child that cannot be changed into what is wanted, and makes it anew.
-func (a *Applier) replace(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
-	if out := a.remove(ctx, owner, intent.Key, live); out.failed != nil {
-		return out
-	}
-	return a.create(ctx, owner, intent)
 }
 
 // answered remembers what the server made of a request.

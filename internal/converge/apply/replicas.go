@@ -25,7 +25,7 @@ const (
 	// afterConflict is how soon a graph that turned out to be newer is looked at again. The pause grows with the time for
 	// which the cache has been behind, up to lastConflict.
 	afterConflict = 50 * time.Millisecond
-	lastConflict  = 5 * time.Second
+	lastConflict  = 4 * time.Second
 )
 
 // graphKind is the kind of which Replicas writes one field.

@@ -66,6 +66,7 @@ const ComponentStalled = "ComponentStalled"
 const (
 	PausedByAnnotation = "PausedByAnnotation"
 	HostTaken          = "HostTaken"
+	ChangedByOthers    = "ChangedByOthers"
 
 	ValidationPassed = "ValidationPassed"
 	ValidationFailed = "ValidationFailed"

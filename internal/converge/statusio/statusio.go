@@ -39,7 +39,7 @@ const (
 	// afterConflict is how soon a status that met a newer object is computed again. It doubles while the cache lags, up
 	// to lastConflict.
 	afterConflict = 50 * time.Millisecond
-	lastConflict  = 5 * time.Second
+	lastConflict  = 4 * time.Second
 
 	// maxNote is what the API server takes of the text of an event.
 	maxNote = 1024
@@ -80,11 +80,17 @@ type Writer struct {
 	mu        sync.Mutex
 	last      map[types.UID]time.Time
 	conflicts map[types.UID]time.Duration
+	// unsure are the objects whose last write failed. It may have been carried out all the same, and a cache that does not show
+	// that yet proves nothing. Nobody would hear of it later: changes of status wake no controller.
+	unsure map[types.UID]bool
 }
 
 // NewWriter returns a writer.
 func NewWriter(api client.StatusClient, recorder events.EventRecorder, store *recent.Store, c clock.PassiveClock) *Writer {
-	return &Writer{api: api, events: recorder, recent: store, clock: c, last: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}}
+	return &Writer{
+		api: api, events: recorder, recent: store, clock: c,
+		last: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}, unsure: map[types.UID]bool{},
+	}
 }
 
 // Newest returns the later of the cached primary object and the one this writer stored last, so that a status is never
@@ -100,12 +106,14 @@ func (w *Writer) Forget(uid types.UID) {
 	defer w.mu.Unlock()
 	delete(w.last, uid)
 	delete(w.conflicts, uid)
+	delete(w.unsure, uid)
 }
 
-// Write stores the change if there is one. A positive duration asks for another pass by then: the change was held back
+// Write stores the change if there is one, or may be: after a write that failed, the same is sent again, which changes nothing or
+// meets a newer object. A positive duration asks for another pass by then: the change was held back
 // because it is mere progress, or met a newer object.
 func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(c.Before, c.After) {
+	if !w.isUnsure(c.After.GetUID()) && equality.Semantic.DeepEqual(c.Before, c.After) {
 		return 0, nil
 	}
 	if wait := w.pace(c); wait > 0 {
@@ -118,6 +126,7 @@ func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
 		if apierrors.IsNotFound(err) {
 			return 0, nil // deleted meanwhile; nobody is left to read it
 		}
+		w.failed(c.After.GetUID())
 		return 0, fmt.Errorf("write status of %s %q: %w", c.Kind.Kind, c.After.GetName(), err)
 	}
 	w.recent.Wrote(recent.KeyOf(c.Kind, c.After), c.After)
@@ -170,9 +179,22 @@ func (w *Writer) pace(c Change) time.Duration {
 	return max(0, progressEvery-w.clock.Since(last))
 }
 
+func (w *Writer) isUnsure(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unsure[uid]
+}
+
+func (w *Writer) failed(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsure[uid] = true
+}
+
 func (w *Writer) written(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.unsure, uid)
 	w.last[uid] = w.clock.Now()
 	delete(w.conflicts, uid)
 }

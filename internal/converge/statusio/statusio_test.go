@@ -4,6 +4,7 @@
 package statusio
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -77,5 +79,42 @@ func TestAnEventThatIsTooLongIsCutAndNotLost(t *testing.T) {
 	w.Tell(&v1alpha1.DynamoGraphDeployment{}, Event{Type: "Warning", Reason: "R", Note: strings.Repeat("a", maxNote-1) + "\u00e4 and more"})
 	if got, want := <-told.Events, "Warning R "+strings.Repeat("a", maxNote-1); got != want {
 		t.Errorf("told: %q", got)
+	}
+}
+
+// line is an API server whose answers may get lost. It counts what it is sent.
+type line struct {
+	client.SubResourceWriter
+	broken bool
+	sent   int
+}
+
+func (l *line) Status() client.SubResourceWriter { return l }
+
+func (l *line) Update(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
+	l.sent++
+	if l.broken {
+		return errors.New("connection reset")
+	}
+	return nil
+}
+
+func TestAStatusWhoseWriteFailedIsSentAgainWhateverTheCacheShows(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	api := &line{broken: true}
+	w := NewWriter(api, nil, recent.NewStore(clock), clock)
+	was := &v1alpha1.DynamoGraphDeployment{ObjectMeta: metav1.ObjectMeta{UID: "g"}}
+	is := was.DeepCopy()
+	is.Status.State = v1alpha1.GraphStatePending
+	if _, err := w.Write(t.Context(), Change{Before: was, After: is, Transition: true}); err == nil || api.sent != 1 {
+		t.Fatalf("%d requests, error %v", api.sent, err)
+	}
+	api.broken = false
+	// The write may have been carried out. By now the status is what it was before, which is also what the cache still shows.
+	for i, want := range []int{2, 2} {
+		if _, err := w.Write(t.Context(), Change{Before: was, After: was.DeepCopy()}); err != nil || api.sent != want {
+			t.Errorf("look %d: %d requests, want %d, error %v", i, api.sent, want, err)
+		}
 	}
 }

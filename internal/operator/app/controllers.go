@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -50,14 +49,8 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/render/workload/lws"
 )
 
-const (
-	// reconcileTimeout ends a pass whose request hangs, so that it does not hold its worker for ever.
-	reconcileTimeout = 30 * time.Second
-
-	// firstRetry and lastRetry bound the pauses after errors. A user who fixes what was wrong waits a minute at most.
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = time.Minute
-)
+// reconcileTimeout ends a pass whose request hangs, so that it does not hold its worker for ever.
+const reconcileTimeout = 30 * time.Second
 
 // kind is a controller: which objects it is for, what they own, and how many passes may run at once.
 type kind struct {
@@ -270,7 +263,7 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 		WatchesRawSource(queue).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: k.workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			RateLimiter:             newRetries(),
 		})
 	for _, child := range k.owned {
 		b = b.Owns(child, builder.WithPredicates(childChanged()), builder.MatchEveryOwner)

@@ -47,9 +47,20 @@ func counted(paused func(client.Object) bool) []telemetry.Counted {
 	all := kinds()
 	rows := make([]telemetry.Counted, 0, len(all))
 	for _, k := range all {
-		rows = append(rows, telemetry.Counted{Kind: k.name, List: k.list, Status: k.status, Paused: paused})
+		rows = append(rows, telemetry.Counted{Kind: k.name, List: k.list, Status: k.status, Paused: paused, Contested: isContested})
 	}
 	return rows
+}
+
+// isContested tells whether others keep changing what an object made. An adapter makes nothing.
+func isContested(obj client.Object) bool {
+	switch o := obj.(type) {
+	case *v1alpha1.DynamoGraphDeployment:
+		return conditions.IsTrue(o.Status.Conditions, v1alpha1.ConditionContested)
+	case *v1alpha1.DynamoComponentDeployment:
+		return conditions.IsTrue(o.Status.Conditions, v1alpha1.ConditionContested)
+	}
+	return false
 }
 
 // unknownState is the state of a graph that nobody has looked at yet.

@@ -24,6 +24,8 @@ type Counted struct {
 	Status func(client.Object) string
 	// Paused tells whether an object is held still.
 	Paused func(client.Object) bool
+	// Contested tells whether others keep changing what an object made.
+	Contested func(client.Object) bool
 }
 
 // Census counts objects whenever somebody asks, so that a state or a namespace that is empty now is not remembered.
@@ -44,7 +46,7 @@ type Census struct {
 
 // Describe names what is counted.
 func (c *Census) Describe(into chan<- *prometheus.Desc) {
-	for _, d := range []definition{resourcesTotal, pausedTotal, certificateExpiry, namespaceLease} {
+	for _, d := range []definition{resourcesTotal, pausedTotal, contestedTotal, certificateExpiry, namespaceLease} {
 		into <- d.desc()
 	}
 }
@@ -72,17 +74,20 @@ func (c *Census) Collect(into chan<- prometheus.Metric) {
 	defer cancel()
 	whole, live := true, map[string]bool{}
 	for _, kind := range c.Kinds {
-		statuses, paused, err := c.count(ctx, kind)
+		found, err := c.count(ctx, kind)
 		if err != nil {
 			whole = false // one cache that does not answer must not hide everything else
 			continue
 		}
-		for at, n := range statuses {
+		for at, n := range found.statuses {
 			live[at.namespace] = true
 			put(resourcesTotal, n, kind.Kind, at.namespace, at.status)
 		}
-		for namespace, n := range paused {
+		for namespace, n := range found.paused {
 			put(pausedTotal, n, kind.Kind, namespace)
+		}
+		for namespace, n := range found.contested {
+			put(contestedTotal, n, kind.Kind, namespace)
 		}
 	}
 	if whole {
@@ -93,22 +98,31 @@ func (c *Census) Collect(into chan<- prometheus.Metric) {
 // place is where an object is counted.
 type place struct{ namespace, status string }
 
-func (c *Census) count(ctx context.Context, kind Counted) (map[place]float64, map[string]float64, error) {
+// counts are how many objects of a kind there are: by state, and by namespace those that are paused or contested.
+type counts struct {
+	statuses          map[place]float64
+	paused, contested map[string]float64
+}
+
+func (c *Census) count(ctx context.Context, kind Counted) (counts, error) {
+	found := counts{statuses: map[place]float64{}, paused: map[string]float64{}, contested: map[string]float64{}}
 	list := kind.List()
 	if err := c.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, err
+		return found, err
 	}
-	statuses, paused := map[place]float64{}, map[string]float64{}
 	err := meta.EachListItem(list, func(item runtime.Object) error {
 		obj, ok := item.(client.Object)
 		if !ok || c.Excluded(obj.GetNamespace()) {
 			return nil
 		}
-		statuses[place{obj.GetNamespace(), kind.Status(obj)}]++
+		found.statuses[place{obj.GetNamespace(), kind.Status(obj)}]++
 		if kind.Paused(obj) {
-			paused[obj.GetNamespace()]++
+			found.paused[obj.GetNamespace()]++
+		}
+		if kind.Contested(obj) {
+			found.contested[obj.GetNamespace()]++
 		}
 		return nil
 	})
-	return statuses, paused, err
+	return found, err
 }

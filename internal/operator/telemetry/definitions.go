@@ -96,6 +96,10 @@ var (
 		name: "paused_resources", kind: gauge, labels: []string{labelType, labelNamespace},
 		help: "How many objects are held still by the annotation nvidia.com/reconcile: paused. Only the leader counts.",
 	}
+	contestedTotal = definition{
+		name: "contested_resources", kind: gauge, labels: []string{labelType, labelNamespace},
+		help: "How many objects have children that somebody else keeps changing, so that they are put right only now and then. Only the leader counts.",
+	}
 	certificateExpiry = definition{
 		name: "certificate_expiry_timestamp_seconds", kind: gauge, labels: []string{"certificate"},
 		help: "When the certificate of the webhooks (leaf) and the authority that signed it (authority) end, in seconds since 1970.",
@@ -110,7 +114,7 @@ var (
 func definitions() []definition {
 	return []definition{
 		reconcileDuration, reconcileTotal, reconcileErrors, resourcesTotal, webhookDuration, webhookRequests, webhookDenials,
-		writesTotal, quietPasses, timeToReady, workerCalls, workerDuration, pausedTotal, certificateExpiry, namespaceLease,
+		writesTotal, quietPasses, timeToReady, workerCalls, workerDuration, pausedTotal, contestedTotal, certificateExpiry, namespaceLease,
 	}
 }
 

@@ -1,0 +1,165 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/test/builders"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+const (
+	// crowdPatience bounds the wait for a thousand graphs.
+	crowdPatience = 15 * time.Minute
+	// fewGraphs is how large a crowd is in any run, and restarts and fewRestarts how often its operator starts anew.
+	fewGraphs             = 20
+	restarts, fewRestarts = 5, 1
+	// startsIn is how soon an operator has seen a whole crowd.
+	startsIn = 5 * time.Second
+	// calmFor is how long nothing must happen in a crowd at rest in any run.
+	calmFor = 5 * time.Second
+)
+
+// TestACrowdCostsNothingAtRestAndGoesWhole makes many graphs, leaves them alone, starts their operator anew and deletes them all
+// at once. It runs beside no other test, because it counts.
+func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
+	b := theBed(t)
+	graphs, calm, times := fewGraphs, calmFor, fewRestarts
+	if *full {
+		graphs, calm, times = *crowd, *idle, restarts
+	}
+	size := fmt.Sprintf("%d graphs", graphs)
+	rest := &Result{Goal: "L10", Scenario: size + " at rest", Fault: "nothing for " + calm.String(), Calm: true}
+	starts := &Result{Goal: "L9", Scenario: size + " at rest", Fault: "operator started anew"}
+	storm := &Result{Goal: "L21", Scenario: size, Fault: "all deleted at once"}
+	if !b.isWanted(t, *rest) && !b.isWanted(t, *starts) && !b.isWanted(t, *storm) {
+		return
+	}
+	ns, wire := harness.Namespace(t), NewWire()
+	t.Cleanup(func() { b.diary.Forget(ns) })
+	harness.SimulateDeployments(t, ns)
+	operator := launch(t, ns, wire)
+	b.makeCrowd(t, ns, graphs)
+	b.rest(t, ns, wire)
+	t.Run("at rest", func(t *testing.T) {
+		b.record(t, rest)
+		b.stayCalm(t, ns, wire, calm)
+	})
+	t.Run("started anew", func(t *testing.T) {
+		b.record(t, starts)
+		for range times {
+			operator.Stop()
+			wire = NewWire()
+			before, _, _ := b.diary.Of(ns)
+			began := time.Now()
+			operator = launch(t, ns, wire)
+			took := time.Since(began)
+			starts.Faults, starts.Seconds = starts.Faults+1, max(starts.Seconds, took.Seconds())
+			if took > startsIn {
+				t.Errorf("it took %s to start", took)
+			}
+			b.rest(t, ns, wire)
+			after, _, _ := b.diary.Of(ns)
+			if diff := cmp.Diff(before, after); diff != "" || len(wire.Writes()) > 0 {
+				t.Errorf("it wrote %v (-before +after):\n%s", wire.Writes(), diff)
+			}
+		}
+	})
+	t.Run("deleted at once", func(t *testing.T) {
+		b.record(t, storm)
+		wire = NewWire()
+		launch(t, ns, wire)
+		b.rest(t, ns, wire)
+		b.vanish(t, ns, wire, storm)
+	})
+}
+
+// makeCrowd makes graphs of one service each.
+func (b *bed) makeCrowd(t *testing.T, ns string, graphs int) {
+	t.Helper()
+	for i := range graphs {
+		create(t, builders.Graph(ns, fmt.Sprintf("g%d", i)).Service("Frontend", v1alpha1.ComponentTypeFrontend).Obj())
+	}
+	allReady(t, ns, graphs)
+}
+
+// stayCalm checks that nothing moves and nobody asks for anything for a while.
+func (b *bed) stayCalm(t *testing.T, ns string, wire *Wire, lasting time.Duration) {
+	t.Helper()
+	wire.Arm(Fault{})
+	began := time.Now()
+	harness.Eventually(t, lasting+patience, "the end of a calm", func() (bool, string) { return time.Since(began) > lasting, "" })
+	_, _, moved := b.diary.Of(ns)
+	if moved.After(began) || wire.QuietFor() < lasting {
+		t.Errorf("something moved %s ago, and the operator asked for something %s ago: %v", time.Since(moved), wire.QuietFor(), wire.Writes())
+	}
+}
+
+// vanish deletes all graphs and waits until nothing of them is left. No object may cost more than one write, to take a finalizer
+// off.
+func (b *bed) vanish(t *testing.T, ns string, wire *Wire, r *Result) {
+	t.Helper()
+	wire.Arm(Fault{})
+	began := time.Now()
+	err := harness.Client(t).DeleteAllOf(t.Context(), &v1alpha1.DynamoGraphDeployment{}, client.InNamespace(ns),
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Faults = 1
+	harness.Eventually(t, crowdPatience, "nothing of the graphs is left", func() (bool, string) {
+		versions, _, _ := b.diary.Of(ns)
+		for key := range versions {
+			if resource, _ := split(key); resource == graphs || resource == components || resource == "deployments" || resource == "services" {
+				return false, fmt.Sprintf("%s and %d others", key, len(versions))
+			}
+		}
+		return true, ""
+	})
+	r.Seconds = time.Since(began).Seconds()
+	b.nothingOfOurs(t, ns, b.rest(t, ns, wire))
+	for object, n := range wire.Busiest(crowdPatience) {
+		if n > 1 {
+			t.Errorf("%s was written %d times while it went", object, n)
+		}
+	}
+}
+
+// TestANamespaceGoesWithItsGraphs deletes a namespace under an operator that works in it.
+func TestANamespaceGoesWithItsGraphs(t *testing.T) {
+	t.Parallel()
+	b := theBed(t)
+	graphs := fewGraphs
+	if *full {
+		graphs = *crowd / 5
+	}
+	r := &Result{Goal: "L21", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: "namespace deleted"}
+	if !b.isWanted(t, *r) {
+		return
+	}
+	b.record(t, r)
+	ns, wire := b.begin(t)
+	b.makeCrowd(t, ns, graphs)
+	b.rest(t, ns, wire)
+	began := time.Now()
+	if err := harness.Client(t).Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Faults = 1
+	harness.Eventually(t, crowdPatience, "the namespace is gone", func() (bool, string) {
+		namespace := &corev1.Namespace{}
+		err := harness.Client(t).Get(t.Context(), client.ObjectKey{Name: ns}, namespace)
+		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprint(namespace.Status.Conditions)
+	})
+	r.Seconds = time.Since(began).Seconds()
+}

@@ -1,0 +1,45 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// restTimeout bounds the wait for the end of all work, on a machine with other work.
+const restTimeout = 2 * time.Minute
+
+// rest is how every run ends: nothing moves, nobody asks for anything, nothing lacks its owner and nothing is still going. It
+// returns what is there.
+func (b *bed) rest(t *testing.T, ns string, wires ...*Wire) Snapshot {
+	t.Helper()
+	var world Snapshot
+	harness.Eventually(t, restTimeout, "the world comes to rest", func() (bool, string) {
+		known, _, moved := b.diary.Of(ns)
+		if still := time.Since(moved); still < stillFor {
+			return false, fmt.Sprintf("something moved %s ago", still)
+		}
+		for _, wire := range wires {
+			if quiet := wire.QuietFor(); quiet < stillFor && !wire.HasCrashed() {
+				return false, fmt.Sprintf("the operator asked for something %s ago: %v", quiet, wire.Writes())
+			}
+		}
+		now, versions, left, err := b.world.Inspect(t.Context(), ns)
+		if err != nil {
+			return false, err.Error()
+		}
+		world = now
+		if diff := cmp.Diff(known, versions); diff != "" {
+			return false, diff
+		}
+		return len(left) == 0, fmt.Sprintf("left behind: %v", left)
+	})
+	return world
+}

@@ -1,0 +1,150 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+)
+
+// Result is what became of one fault.
+type Result struct {
+	// Goal is the number of the goal in docs/reliability.md.
+	Goal     string `json:"goal"`
+	Scenario string `json:"scenario"`
+	Fault    string `json:"fault"`
+	// At is the ordinal of the request that was hit, 0 for many or none.
+	At int `json:"at,omitempty"`
+	// Hit is that request, Faults how many were injected.
+	Hit    string `json:"hit,omitempty"`
+	Faults int    `json:"faults"`
+	Passed bool   `json:"passed"`
+	// Calm says that nothing is injected on purpose.
+	Calm bool `json:"calm,omitempty"`
+	// Seconds is how long it took to be as it should after the fault was over, where that is measured.
+	Seconds float64 `json:"seconds,omitempty"`
+}
+
+// Cell names a result, whatever came of it.
+func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%d", r.Goal, r.Scenario, r.Fault, r.At) }
+
+// Ledger keeps results in a file, one line each, so that a run that was ended can be taken up again.
+type Ledger struct {
+	mu     sync.Mutex
+	path   string
+	passed map[string]bool
+}
+
+// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept.
+func OpenLedger(path string) (*Ledger, error) {
+	l := &Ledger{path: path, passed: map[string]bool{}}
+	results, err := ReadResults(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed
+	}
+	return l, nil
+}
+
+// ReadResults reads a ledger.
+func ReadResults(path string) ([]Result, error) {
+	if path == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	var all []Result
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		var r Result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("read results in %s: %w", path, err)
+		}
+		all = append(all, r)
+	}
+	return all, lines.Err()
+}
+
+// HasPassed tells whether a cell passed before.
+func (l *Ledger) HasPassed(r Result) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.passed[r.Cell()]
+}
+
+// Write adds a result.
+func (l *Ledger) Write(r Result) error {
+	if l.path == "" {
+		return nil
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	file, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("keep a result: %w", err)
+	}
+	_, err = file.Write(append(line, '\n'))
+	return cmp.Or(err, file.Close())
+}
+
+// Summary is what a table says about one scenario and kind of fault.
+type Summary struct {
+	Goal     string  `json:"goal"`
+	Scenario string  `json:"scenario"`
+	Fault    string  `json:"fault"`
+	Runs     int     `json:"runs"`
+	Faults   int     `json:"faults"`
+	Failed   int     `json:"failed"`
+	Slowest  float64 `json:"slowestSeconds,omitempty"`
+}
+
+// Summarise folds results. Of a cell that was tried more than once, the last counts.
+func Summarise(results []Result) []Summary {
+	last := map[string]Result{}
+	for _, r := range results {
+		last[r.Cell()] = r
+	}
+	rows := map[string]*Summary{}
+	for _, r := range last {
+		key := r.Goal + "|" + r.Scenario + "|" + r.Fault
+		if rows[key] == nil {
+			rows[key] = &Summary{Goal: r.Goal, Scenario: r.Scenario, Fault: r.Fault}
+		}
+		row := rows[key]
+		row.Runs++
+		row.Faults += r.Faults
+		row.Slowest = max(row.Slowest, r.Seconds)
+		if !r.Passed {
+			row.Failed++
+		}
+	}
+	all := make([]Summary, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, *row)
+	}
+	Sort(all)
+	return all
+}
+
+// ordinal orders goals by their number.
+func ordinal(goal string) string { return fmt.Sprintf("%4s", strings.TrimPrefix(goal, "L")) }

@@ -1,0 +1,179 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Blindness says how an operator is kept from seeing one resource.
+type Blindness struct {
+	Resource string
+	// Missed says that what happened meanwhile is never told: after the release, the operator has to list anew. Otherwise it
+	// is told all of it, late.
+	Missed bool
+	// Past is a version of the world; the resource is listed as it was then. Empty means the present.
+	Past string
+	// Streaming lets lists be streamed, which the API server answers from the present. Otherwise it seems too old for that.
+	Streaming bool
+}
+
+// sight is what an operator may see of one resource.
+type sight struct {
+	Blindness
+	over chan struct{}
+
+	mu    sync.Mutex
+	ended bool
+	// expired are the streams that have to be told that they ask for too old a version.
+	expired int
+	refused int
+}
+
+// Blind keeps news of a resource from the operator until the returned function is called.
+func (w *Wire) Blind(b Blindness) (release func()) {
+	s := &sight{Blindness: b, over: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sights[b.Resource] = s
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = true
+		close(s.over)
+	})
+}
+
+func (w *Wire) sightOf(call Call) *sight {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sights[call.Resource]
+}
+
+// see changes a question about a resource that must not be seen as it is.
+func (w *Wire) see(call Call, req *http.Request) (*http.Request, *http.Response) {
+	s := w.sightOf(call)
+	if s == nil || call.Method != http.MethodGet || call.Name != "" {
+		return req, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case call.Watch && s.expired > 0 && !call.Streams:
+		s.expired--
+		return req, Fault{Code: http.StatusGone, Reason: metav1.StatusReasonExpired}.refusal(req)
+	case s.ended || s.Past == "":
+		return req, nil
+	case call.Streams && !s.Streaming:
+		s.refused++
+		return req, Fault{Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}.refusal(req)
+	case call.Watch || s.Streaming:
+		return req, nil
+	}
+	s.refused++
+	return asOf(req, s.Past), nil
+}
+
+// asOf asks for the world as it was.
+func asOf(req *http.Request, version string) *http.Request {
+	past := req.Clone(req.Context())
+	query := past.URL.Query()
+	query.Set("resourceVersion", version)
+	query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+	past.URL.RawQuery = query.Encode()
+	return past
+}
+
+// Deceived is how many questions about a resource were not answered as they were meant.
+func (w *Wire) Deceived(resource string) int {
+	s := w.sightOf(Call{Resource: resource})
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
+// follow lets the wire hold what comes through a watch.
+func (w *Wire) follow(call Call, answer *http.Response) *http.Response {
+	if call.Watch && answer.StatusCode == http.StatusOK {
+		ended := make(chan struct{})
+		answer.Body = &stream{ReadCloser: answer.Body, wire: w, call: call, ended: ended, end: sync.OnceFunc(func() { close(ended) })}
+	}
+	return answer
+}
+
+// allSaid is in the bookmark after which a stream that begins with all there is goes on with news.
+var allSaid = []byte(metav1.InitialEventsAnnotationKey)
+
+// stream is a watch whose news can be held.
+type stream struct {
+	io.ReadCloser
+	wire  *Wire
+	call  Call
+	ended chan struct{}
+	end   func()
+
+	// said is the end of what was read of the beginning, begun tells that it is over.
+	said  []byte
+	begun bool
+}
+
+// Read returns news when they may be seen.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if n == 0 || s.isBeginning(p[:n]) {
+		return n, err
+	}
+	sight := s.wire.sightOf(s.call)
+	if sight == nil || !sight.holds() {
+		return n, err
+	}
+	select {
+	case <-sight.over:
+	case <-s.ended:
+		return 0, io.EOF
+	}
+	if sight.Missed {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// isBeginning tells whether a piece belongs to what there was when the stream began. The mark may be cut in two.
+func (s *stream) isBeginning(piece []byte) bool {
+	if !s.call.Streams || s.begun {
+		return false
+	}
+	s.said = append(s.said, piece...)
+	s.begun = bytes.Contains(s.said, allSaid)
+	s.said = s.said[max(0, len(s.said)-len(allSaid)):]
+	return true
+}
+
+// Close ends the stream, also for somebody who waits for its news.
+func (s *stream) Close() error {
+	s.end()
+	return s.ReadCloser.Close()
+}
+
+// holds tells whether news have to wait, and counts them.
+func (s *sight) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.refused++
+	if s.Missed {
+		s.expired++ // whoever asks for the rest is told to list anew
+	}
+	return true
+}

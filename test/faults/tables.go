@@ -1,0 +1,83 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// goals are what the numbers stand for.
+var goals = []struct{ number, what string }{
+	{"L1", "crash after a write"},
+	{"L2", "request or response of a write lost"},
+	{"L3", "past or no view of a kind"},
+	{"L4", "transitions that were never observed"},
+	{"L5", "errors of the API server"},
+	{"L6", "faults at random"},
+	{"L7", "leader killed in a rollout"},
+	{"L8", "leader told to end in a rollout"},
+	{"L9", "operator started anew in a crowd"},
+	{"L10", "nothing at all"},
+	{"L13", "API server killed, etcd compacted"},
+	{"L14", "mistakes without webhooks"},
+	{"L16", "antagonists"},
+	{"L17", "marks, owners and finalizers stripped"},
+	{"L20", "noisy neighbour"},
+	{"L21", "everything deleted at once"},
+	{"L22", "leaks"},
+}
+
+// Sort orders summaries by goal, scenario and fault.
+func Sort(rows []Summary) {
+	slices.SortFunc(rows, func(a, b Summary) int {
+		return cmp.Or(cmp.Compare(ordinal(a.Goal), ordinal(b.Goal)), cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(a.Fault, b.Fault))
+	})
+}
+
+// Tables shows summaries: the goals first, then every scenario with every fault.
+func Tables(rows []Summary) string {
+	var text strings.Builder
+	text.WriteString("\n| Goal | What happens | Runs | Faults injected | Runs failed | Slowest recovery |\n|---|---|---|---|---|---|\n")
+	total := Summary{}
+	for _, g := range goals {
+		sum := fold(rows, func(r Summary) bool { return r.Goal == g.number })
+		if sum.Runs == 0 {
+			continue
+		}
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %s |\n", g.number, g.what, sum.Runs, sum.Faults, sum.Failed, seconds(sum.Slowest))
+		total.Runs, total.Faults, total.Failed = total.Runs+sum.Runs, total.Faults+sum.Faults, total.Failed+sum.Failed
+	}
+	fmt.Fprintf(&text, "| all | | %d | %d | %d | |\n", total.Runs, total.Faults, total.Failed)
+	text.WriteString("\n| Goal | Scenario | Fault | Runs | Faults injected | Result |\n|---|---|---|---|---|---|\n")
+	for _, r := range rows {
+		verdict := "pass"
+		if r.Failed > 0 {
+			verdict = fmt.Sprintf("%d failed", r.Failed)
+		}
+		fmt.Fprintf(&text, "| %s | %s | %s | %d | %d | %s |\n", r.Goal, r.Scenario, r.Fault, r.Runs, r.Faults, verdict)
+	}
+	text.WriteString("\n")
+	return text.String()
+}
+
+func fold(rows []Summary, which func(Summary) bool) Summary {
+	var sum Summary
+	for _, r := range rows {
+		if which(r) {
+			sum.Runs, sum.Faults, sum.Failed = sum.Runs+r.Runs, sum.Faults+r.Faults, sum.Failed+r.Failed
+			sum.Slowest = max(sum.Slowest, r.Slowest)
+		}
+	}
+	return sum
+}
+
+func seconds(s float64) string {
+	if s == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f s", s)
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Runs the fault suite and ends with one line, "N faults injected". Run it from the root of the repository.
+#
+#   tools/faults.sh full   every fault at every place, in parts that can be taken up again
+#   tools/faults.sh soak   faults at random for DURATION (default 2h) with GRAPHS (default 200), and a crowd that is left alone
+#                          for IDLE (default 10m)
+#
+# SHARD (i/n) runs one part of n. LEDGER keeps what was done; a second run with the same one runs only what is missing.
+# A full run without SHARD also stores its results in docs. BINARY and ARGUMENTS name another operator to be driven as a black
+# box; its results are not stored.
+set -eu
+
+which=${1:-full}
+shard=${SHARD:-1/1}
+ledger=${LEDGER:-}
+if [ -z "$ledger" ]; then
+	ledger=$(mktemp)
+	trap 'rm -f "$ledger"' EXIT
+	trap 'exit 130' HUP INT TERM
+fi
+
+status=0
+case $which in
+full)
+	# -parallel: stories mostly wait for the cluster.
+	go test ./test/faults -count=1 -timeout 90m -parallel "${PARALLEL:-16}" -args -faults.full -faults.shard="$shard" \
+		-faults.results="$ledger" -faults.binary="${BINARY:-}" -faults.args="${ARGUMENTS:-}" >&2 || status=1
+	;;
+soak)
+	go test ./test/faults -count=1 -timeout 0 -run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing' -args -faults.full \
+		-faults.results="$ledger" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" \
+		-faults.idle="${IDLE:-10m}" >&2 || status=1
+	;;
+*)
+	echo "faults.sh: there is no $which; say full or soak" >&2
+	exit 2
+	;;
+esac
+
+if [ "$which" = full ] && [ "$shard" = 1/1 ] && [ -z "${BINARY:-}" ] && [ "$status" = 0 ]; then
+	go run ./test/faults/report -ledger "$ledger" || status=1
+else
+	go run ./test/faults/report -ledger "$ledger" -count || status=1
+fi
+exit "$status"
