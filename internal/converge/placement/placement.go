@@ -132,12 +132,15 @@ func learn(s state, w Want, c call, found bool, err error, now time.Time) state 
 		}
 		return s
 	}
-	s.tries, s.problem, s.again = 0, "", time.Time{}
+	s.again = time.Time{}
+	if c != ask || found {
+		s.tries, s.problem = 0, "" // that nothing is there after a call that failed is no success
+	}
 	switch c {
 	case ask:
 		s.seen = absent
 		if found {
-			s.seen, s.replacing = present, s.replacing && s.uri != w.URI
+			s.seen, s.replacing = present, false
 		}
 	case load:
 		s.seen, s.uri, s.replacing = present, w.URI, false

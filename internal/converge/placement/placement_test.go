@@ -176,6 +176,52 @@ func TestASourceThatCannotBeLoadedTakesTheAdapterFromOneEndpointOnly(t *testing.
 	}
 }
 
+func TestAWishThatChangesInTheMiddleOfAReplacementIsFollowed(t *testing.T) {
+	t.Parallel()
+	entries, workers := fleet(3, nil, nil, timedOut) // asked and unloaded; the load is carried out without an answer
+	now := time.Unix(0, 0)
+	for range 3 {
+		now = round(entries, workers, now)
+	}
+	for _, e := range entries {
+		e.want.URI = "newer"
+	}
+	settle(t, entries, workers)
+	for _, e := range entries {
+		if got := workers[e.want.Target].uri; got != "newer" || !e.report().Settled {
+			t.Errorf("endpoint %s has %q, reported as %+v", e.want.Address, got, e.report())
+		}
+	}
+}
+
+func TestPausesGrowAlsoWhereEveryCallHasToBeCheckedAfterwards(t *testing.T) {
+	t.Parallel()
+	w := Want{Target: Target{Address: "a"}, URI: "b"}
+	e := &entry{want: w, state: start(w)}
+	now, calls := time.Unix(0, 0), 0
+	for now.Before(time.Unix(600, 0)) {
+		due, wake := plan([]*entry{e}, now)
+		for range due {
+			c := next(e.state, e.want)
+			var err error
+			if c == load {
+				calls++
+				err = timedOut
+			}
+			e.state = learn(e.state, w, c, false, err, now)
+			if calls > 0 && e.report().Problem == "" {
+				t.Fatal("the reason comes and goes")
+			}
+		}
+		if len(due) == 0 {
+			now = wake
+		}
+	}
+	if calls > 30 {
+		t.Errorf("%d loads in ten minutes", calls)
+	}
+}
+
 func TestNoMoreThanTenEndpointsAreCalledAtOnce(t *testing.T) {
 	t.Parallel()
 	var entries []*entry
