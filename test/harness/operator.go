@@ -186,8 +186,12 @@ func GrantShippedRole(t testing.TB, user string) {
 // whole cluster, and nothing but a Role for one namespace.
 func grantShippedRole(t testing.TB, namespace, user string) {
 	t.Helper()
-	shipped.Store(user, true)
+	note(t, namespace, user)
 	role, err := rbac.ManagerRole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted, err := rbac.RestrictedRole()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +213,7 @@ func grantShippedRole(t testing.TB, namespace, user string) {
 		objects = append(objects, role, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	} else {
 		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
-		objects = append(objects, &rbacv1.Role{ObjectMeta: meta, Rules: rbac.Namespaced(role.Rules)},
+		objects = append(objects, &rbacv1.Role{ObjectMeta: meta, Rules: restricted.Rules},
 			&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	}
 	for _, obj := range objects {

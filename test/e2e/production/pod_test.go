@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,8 +196,12 @@ func (p *pod) start() {
 	for i, a := range container.Args {
 		args[i] = p.inside(strings.NewReplacer(expand...).Replace(a))
 	}
+	only := harness.ClusterWide
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--restrictedNamespace=") }) {
+		only = p.namespace
+	}
 	p.Process = harness.StartProcess(p.t, harness.ProcessOptions{
-		User: "system:serviceaccount:" + p.namespace + ":" + p.spec.ServiceAccountName, Kubeconfig: p.credentials(),
+		User: "system:serviceaccount:" + p.namespace + ":" + p.spec.ServiceAccountName, Namespace: only, Kubeconfig: p.credentials(),
 		Health: p.address("health"), Metrics: p.address("metrics"), Flags: args, Env: environment,
 	})
 }
