@@ -51,6 +51,7 @@ func Load(flags *flag.FlagSet, args []string, read func(string) ([]byte, error))
 	if rest := flags.Args(); len(rest) > 0 {
 		return nil, fmt.Errorf("%q is not a flag; a switch is turned off with --name=false", rest[0])
 	}
+	given.Reserved = reservedOf(flags)
 	if *file == "" {
 		return given, nil
 	}
@@ -73,7 +74,7 @@ func Load(flags *flag.FlagSet, args []string, read func(string) ([]byte, error))
 	}
 	var failed []error
 	flags.Visit(func(f *flag.Flag) {
-		if over.Lookup(f.Name) != nil && !reserved[f.Name] {
+		if over.Lookup(f.Name) != nil {
 			failed = append(failed, over.Set(f.Name, f.Value.String()))
 		}
 	})

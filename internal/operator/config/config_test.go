@@ -104,14 +104,14 @@ func TestEveryFlagOfTheReferenceIsAcceptedWithItsDefault(t *testing.T) {
 	for name, value := range map[string]string{
 		"metrics-bind-address": ":8080", "health-probe-bind-address": ":8081", "leader-elect": "false", "leader-election-id": "",
 		"leader-election-namespace": "", "metrics-secure": "false", "enable-http2": "false", "enable-webhooks": "false", "restrictedNamespace": "",
-		"natsAddr": "", "etcdAddr": "", "istio-virtual-service-gateway": "", "virtual-service-supports-https": "", "ingress-controller-class-name": "",
+		"natsAddr": "", "etcdAddr": "", "istio-virtual-service-gateway": "", "virtual-service-supports-https": "false", "ingress-controller-class-name": "",
 		"ingress-controller-tls-secret-name": "", "ingress-host-suffix": "", "grove-termination-delay": "15m0s", "model-express-url": "",
 		"prometheus-endpoint": "", "mpi-run-ssh-secret-name": "mpi-run-ssh-secret", "mpi-run-ssh-secret-namespace": "", "planner-cluster-role-name": "",
 		"dgdr-profiling-cluster-role-name": "", "epp-cluster-role-name": "", "namespace-scope-lease-duration": "30s",
-		"namespace-scope-lease-renew-interval": "10s", "operator-version": "unknown", "discovery-backend": "kubernetes", "checkpoint-enabled": "",
-		"checkpoint-storage-type": "", "checkpoint-signal-host-path": "", "checkpoint-criu-timeout": "", "checkpoint-pvc-name": "",
-		"checkpoint-pvc-base-path": "", "checkpoint-s3-uri": "", "checkpoint-s3-credentials-secret": "", "checkpoint-oci-uri": "",
-		"checkpoint-oci-credentials-secret": "", "checkpoint-init-container-image": "", "zap-devel": "", "zap-encoder": "", "zap-log-level": "",
+		"namespace-scope-lease-renew-interval": "10s", "operator-version": "unknown", "discovery-backend": "kubernetes", "checkpoint-enabled": "false",
+		"checkpoint-storage-type": "pvc", "checkpoint-signal-host-path": "", "checkpoint-criu-timeout": "21600", "checkpoint-pvc-name": "checkpoint-storage",
+		"checkpoint-pvc-base-path": "/checkpoints", "checkpoint-s3-uri": "", "checkpoint-s3-credentials-secret": "", "checkpoint-oci-uri": "",
+		"checkpoint-oci-credentials-secret": "", "checkpoint-init-container-image": "busybox:latest", "zap-devel": "true", "zap-encoder": "", "zap-log-level": "",
 		"zap-stacktrace-level": "", "zap-time-encoding": "",
 	} {
 		f := flags.Lookup(name)
@@ -119,10 +119,23 @@ func TestEveryFlagOfTheReferenceIsAcceptedWithItsDefault(t *testing.T) {
 			t.Errorf("flag --%s is unknown", name)
 			continue
 		}
-		// Flags of features to come, and those of the logger, keep their defaults to themselves.
-		if value != "" && f.DefValue != value {
+		if f.DefValue != value {
 			t.Errorf("flag --%s has default %q, want %q", name, f.DefValue, value)
 		}
+	}
+}
+
+func TestReservedFlagsAreNamedWhenTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	c, err := load(header, "--config=operator.yaml", "--virtual-service-supports-https=false", "--checkpoint-pvc-name=checkpoint-storage", "--checkpoint-enabled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"checkpoint-enabled", "checkpoint-pvc-name"}, c.Reserved); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := load("", "--checkpoint-enabled=perhaps"); err == nil {
+		t.Error("a switch is neither on nor off, and accepted")
 	}
 }
 
