@@ -109,7 +109,7 @@ func operatorConfig(t testing.TB, namespace string, flags []string) *config.Conf
 	c.SharedProcess = true
 	// No operator of all namespaces is near, and a claim takes its time. test/e2e/tenancy is about those.
 	c.NamespaceScope.Disabled = true
-	if err := c.Validate(); err != nil {
+	if err := c.Validate(app.Environment); err != nil {
 		t.Fatalf("operator flags: %v", err)
 	}
 	return c

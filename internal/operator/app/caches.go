@@ -64,7 +64,7 @@ func cacheOptions(c *config.Config) cache.Options {
 
 // secrets are the operator's own, and the original of the key pair of mpirun, which a user may have made.
 func secrets(c *config.Config, ours labels.Selector) cache.ByObject {
-	s := c.Settings(environment)
+	s := c.Settings(Environment)
 	namespace := c.RestrictedNamespace
 	if namespace == "" {
 		namespace = cache.AllNamespaces

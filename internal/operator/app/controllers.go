@@ -173,7 +173,7 @@ type around struct {
 }
 
 func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, a around, served func() input.Capabilities) parts {
-	settings := c.Settings(environment)
+	settings := c.Settings(Environment)
 	store := recent.NewStore(clock.RealClock{})
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
 	applier.Tally = a.sight.metrics.Wrote
@@ -214,8 +214,8 @@ func (p parts) clusterReader() client.Reader {
 // ownNamespaceFile tells the namespace in every pod that has an account.
 const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// environment is what the process was given besides its flags.
-func environment(name string) string {
+// Environment is what the process was given besides its flags.
+func Environment(name string) string {
 	value := os.Getenv(name)
 	if value != "" || name != config.OwnNamespaceVariable {
 		return value

@@ -69,9 +69,7 @@ func Load(flags *flag.FlagSet, args []string, read func(string) ([]byte, error))
 	c := &Config{OperatorConfiguration: *fromFile, Zap: zap.Options{Development: true}, Reserved: given.Reserved}
 	over := flag.NewFlagSet("", flag.ContinueOnError)
 	bindTo(over, c)
-	if err := logging(over, c.Logging); err != nil {
-		return nil, fmt.Errorf("configuration file %s: %w", *file, err)
-	}
+	_ = logging(over, c.Logging) // Judge tells of what does not fit, together with everything else
 	var failed []error
 	flags.Visit(func(f *flag.Flag) {
 		if over.Lookup(f.Name) != nil {
@@ -137,8 +135,9 @@ func Defaults() v1alpha1.OperatorConfiguration {
 	}
 }
 
-// logging hands what the file says about logging to the flags that understand it.
-func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) error {
+// logging hands what the file says about logging to the flags that understand it, and returns what they do not.
+func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) field.ErrorList {
+	var errs field.ErrorList
 	development := ""
 	if l.Development != nil {
 		development = strconv.FormatBool(*l.Development)
@@ -154,10 +153,10 @@ func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) error {
 			continue
 		}
 		if err := flags.Set(row.flag, row.value); err != nil {
-			return field.Invalid(field.NewPath("logging", row.key), row.value, err.Error())
+			errs = append(errs, field.Invalid(field.NewPath("logging", row.key), row.value, err.Error()))
 		}
 	}
-	return nil
+	return errs
 }
 
 const (

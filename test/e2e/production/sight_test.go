@@ -203,10 +203,12 @@ func TestAWrongConfigurationEndsTheStartWithEverythingThatIsWrong(t *testing.T) 
 	t.Parallel()
 	p := harness.StartProcess(t, harness.ProcessOptions{
 		User: "operator-wrong", Unready: true, Flags: []string{"--discovery-backend=zookeeper", "--leader-elect", "--enable-webhooks", "--config=" +
-			configFile(t, "webhooks: {clientURL: nowhere}\n")},
+			configFile(t, "logging: {level: loud, encoder: morse}\nwebhooks: {clientURL: nowhere}\n")},
 	})
 	p.AwaitEnd(time.Minute)
-	for _, want := range []string{"--discovery-backend", "--leader-election-id", "webhooks.clientURL"} {
+	for _, want := range []string{
+		"--discovery-backend", "--leader-election-id", "webhooks.clientURL", "logging.level", "logging.encoder", "POD_NAMESPACE",
+	} {
 		if !strings.Contains(p.Log(), want) {
 			t.Errorf("%s is not named: %s", want, p.Log())
 		}
