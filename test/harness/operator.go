@@ -54,6 +54,12 @@ type OperatorOption func(*operatorOptions)
 type operatorOptions struct {
 	flags     []string
 	transport func(http.RoundTripper) http.RoundTripper
+	pollAPIs  time.Duration
+}
+
+// WithAPIPoll has a restricted operator look more often for optional APIs than it otherwise does.
+func WithAPIPoll(pause time.Duration) OperatorOption {
+	return func(o *operatorOptions) { o.pollAPIs = pause }
 }
 
 // WithFlags gives the operator command line flags.
@@ -88,7 +94,7 @@ func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Oper
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
-	mgr, err := app.New(ctx, operatorConfig(t, namespace, options.flags), api)
+	mgr, err := app.New(ctx, operatorConfig(t, namespace, options), api)
 	if err != nil {
 		cancel()
 		t.Fatalf("build the operator: %v", err)
@@ -99,14 +105,14 @@ func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Oper
 	return o
 }
 
-func operatorConfig(t testing.TB, namespace string, flags []string) *config.Config {
+func operatorConfig(t testing.TB, namespace string, o operatorOptions) *config.Config {
 	t.Helper()
-	args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--restrictedNamespace=" + namespace}, flags...)
+	args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--restrictedNamespace=" + namespace}, o.flags...)
 	c, err := config.Load(flag.NewFlagSet("operator", flag.ContinueOnError), args, os.ReadFile)
 	if err != nil {
 		t.Fatalf("parse operator flags: %v", err)
 	}
-	c.SharedProcess = true
+	c.SharedProcess, c.PollAPIs = true, o.pollAPIs
 	// No operator of all namespaces is near, and a claim takes its time. test/e2e/tenancy is about those.
 	c.NamespaceScope.Disabled = true
 	if err := c.Validate(app.Environment); err != nil {

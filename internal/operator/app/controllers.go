@@ -241,7 +241,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, 
 		return parts{}, fmt.Errorf("set up discovery: %w", err)
 	}
 	dynamic := &dynamic{mgr: mgr, indexed: map[schema.GroupVersionKind]bool{}}
-	watch := &apis.Watch{Discovery: lookup, Listener: dynamic, Log: mgr.GetLogger().WithName("apis")}
+	watch := &apis.Watch{Discovery: lookup, Poll: c.PollAPIs, Listener: dynamic, Log: mgr.GetLogger().WithName("apis")}
 	if c.RestrictedNamespace == "" {
 		watch.Definitions = mgr.GetCache()
 	}

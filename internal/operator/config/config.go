@@ -33,6 +33,9 @@ type Config struct {
 
 	// SharedProcess is for programs that run several operators at once: names in metrics are then not unique.
 	SharedProcess bool
+	// PollAPIs is for programs that cannot wait as long as a restricted operator does until it looks for optional APIs again, 0
+	// for its own pause.
+	PollAPIs time.Duration
 	// DialWorkers is for programs that run workers where the addresses of pods do not lead to them, nil for the network.
 	DialWorkers func(ctx context.Context, network, address string) (net.Conn, error)
 
