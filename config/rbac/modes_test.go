@@ -49,21 +49,36 @@ func marked(t *testing.T) map[string][]rbacv1.PolicyRule {
 	return all
 }
 
-// merge folds rules for the same objects into one, sorted.
-func merge(lists ...[]rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// merge folds the rules of all operators and those of one mode into one list, sorted. What all may do is not said again.
+func merge(all, mode []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	had := rights(all)
 	verbs := map[string][]string{}
-	var all []rbacv1.PolicyRule
-	for _, rule := range slices.Concat(lists...) {
+	var merged []rbacv1.PolicyRule
+	for i, rule := range slices.Concat(all, mode) {
+		if i >= len(all) && covered(had, rule) {
+			continue
+		}
 		if verbs[about(rule)] == nil {
-			all = append(all, rule)
+			merged = append(merged, rule)
 		}
 		verbs[about(rule)] = append(verbs[about(rule)], rule.Verbs...)
 	}
-	for i := range all {
-		all[i].Verbs = slices.Compact(slices.Sorted(slices.Values(verbs[about(all[i])])))
+	for i := range merged {
+		merged[i].Verbs = slices.Compact(slices.Sorted(slices.Values(verbs[about(merged[i])])))
 	}
-	slices.SortFunc(all, func(a, b rbacv1.PolicyRule) int { return cmp.Compare(about(a), about(b)) })
-	return all
+	slices.SortFunc(merged, func(a, b rbacv1.PolicyRule) int { return cmp.Compare(about(a), about(b)) })
+	return merged
+}
+
+// covered tells whether a rule gives nothing beyond rights for every name.
+func covered(had map[string]bool, rule rbacv1.PolicyRule) bool {
+	rule.ResourceNames = nil
+	for right := range rights([]rbacv1.PolicyRule{rule}) {
+		if !had[right] {
+			return false
+		}
+	}
+	return true
 }
 
 // about is what a rule is about.
@@ -111,7 +126,9 @@ func TestTheRolesAreWhatTheMarkersSay(t *testing.T) {
 func TestTheLeaseOfANamespaceIsWrittenByItsHolder(t *testing.T) {
 	t.Parallel()
 	verbs := func(rules []rbacv1.PolicyRule) []string {
-		i := slices.IndexFunc(rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.ResourceNames, "dynamo-operator-namespace-scope") })
+		i := slices.IndexFunc(rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.ResourceNames, "dynamo-operator-namespace-scope")
+		})
 		return rules[i].Verbs
 	}
 	if diff := gocmp.Diff([]string{"list", "patch", "watch"}, verbs(manager(t).Rules)); diff != "" {

@@ -86,6 +86,8 @@ func having(label string) labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch
+
 // registrySecrets is a cache of its own for pull secrets, because one cache selects the objects of a kind in one way.
 func registrySecrets(mgr manager.Manager, c *config.Config) (cache.Cache, error) {
 	opts := cache.Options{
