@@ -97,6 +97,14 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 			t.Errorf("%s: answer %d, want %d: %.200s", name, code, tc.code, text)
 		}
 	}
+	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} //nolint:gosec // what must not work
+	conn, err := tls.Dial("tcp", p.Metrics, old)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "protocol version") {
+		t.Errorf("a client that knows no more than TLS 1.1: %v, want it turned away for its version", err)
+	}
 }
 
 func TestMetricsOfAnOperatorOfOneNamespaceAreServedToThoseWithTheToken(t *testing.T) {
