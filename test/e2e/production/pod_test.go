@@ -260,3 +260,20 @@ func (p *pod) serve() {
 		p.t.Errorf("the pod is behind %d Services, want those of the webhooks and of the metrics", behind)
 	}
 }
+
+// leave takes the process from behind its Services, as their controller does with a pod that is told to end.
+func (p *pod) leave() {
+	p.t.Helper()
+	behind := &discoveryv1.EndpointSliceList{}
+	if err := harness.Client(p.t).List(p.t.Context(), behind, client.InNamespace(p.namespace)); err != nil {
+		p.t.Fatal(err)
+	}
+	for i := range behind.Items {
+		if !strings.HasSuffix(behind.Items[i].Name, "-"+p.Name) {
+			continue
+		}
+		if err := harness.Client(p.t).Delete(p.t.Context(), &behind.Items[i]); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
