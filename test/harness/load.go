@@ -111,7 +111,9 @@ func (l *Load) Stop(what string) {
 }
 
 // rateOf is how many were sent per second.
-func rateOf(sent int, within time.Duration) float64 { return float64(sent) / max(within, time.Millisecond).Seconds() }
+func rateOf(sent int, within time.Duration) float64 {
+	return float64(sent) / max(within, time.Millisecond).Seconds()
+}
 
 // tooSlow tells whether a rate proves too little.
 func tooSlow(rate float64, asked int) bool { return rate*100 < float64(asked*loadShare) }

@@ -25,7 +25,8 @@ import (
 // flagOf names the flag of a member, for people who gave it by one.
 var flagOf = map[string]string{
 	"discoveryBackend": "--discovery-backend", "modelExpressURL": "--model-express-url", "restrictedNamespace": "--restrictedNamespace",
-	"leaderElection.id": "--leader-election-id", "leaderElection.namespace": "--leader-election-namespace", "healthProbeBindAddress": "--health-probe-bind-address",
+	"leaderElection.id": "--leader-election-id", "leaderElection.namespace": "--leader-election-namespace",
+	"healthProbeBindAddress":    "--health-probe-bind-address",
 	"mpiRunSSHSecret.namespace": "--mpi-run-ssh-secret-namespace", "metrics.bindAddress": "--metrics-bind-address",
 	"namespaceScope.leaseDuration": "--namespace-scope-lease-duration",
 	"namespaceScope.renewInterval": "--namespace-scope-lease-renew-interval", "mpiRunSSHSecret.name": "--mpi-run-ssh-secret-name",
