@@ -33,6 +33,8 @@ type Exception struct {
 	Reason string   `json:"reason"`
 	// Mode is that of the operators it is for, empty for all.
 	Mode string `json:"mode"`
+	// Sometimes tells that it depends on the moment whether it is one, so that it is never surplus.
+	Sometimes bool `json:"sometimes"`
 }
 
 // of leaves what is for operators of one mode.
@@ -158,7 +160,7 @@ func (e excuses) surplus(x Exceptions) []string {
 			problems = append(problems, fmt.Sprintf("the exception for %s has no reason", strings.Join(exception.Rights, ", ")))
 		}
 		for _, entry := range exception.Rights {
-			if !e[entry] {
+			if !e[entry] && !exception.Sometimes {
 				problems = append(problems, fmt.Sprintf("the exception %q is not needed any longer", entry))
 			}
 		}

@@ -60,6 +60,9 @@ func TestEveryKindOfProblemIsFound(t *testing.T) {
 			append([]Asked{{Verb: "list", Resource: "secrets", Example: "operator /secrets"}}, everything...), "",
 			[]string{"Secrets were asked for without saying which: operator /secrets", doubled},
 		},
+		"an exception that is one at times": {
+			everything, "unused: [{rights: [patch apps/deployments/status], reason: because, sometimes: true}]", []string{doubled},
+		},
 		"an exception that is none": {
 			everything, "unused: [{rights: [get nodes]}]",
 			[]string{doubled, `the exception "get nodes" is not needed any longer`, "the exception for get nodes has no reason"},
