@@ -56,7 +56,7 @@ func picking(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 	s.EPPConfig = &v1alpha1.EPPConfig{Config: &apiextensionsv1.JSON{Raw: []byte(`{"plugins":[{"type":"queue"}],"schedulingProfiles":[]}`)}}
 }
 
-// child is an object of a kind, with a change after which nobody wants it.
+// child is an object of a kind, with a change after which nobody wants it, nil where it goes with its owner.
 type child struct {
 	kind     schema.GroupVersionKind
 	name     string
@@ -66,6 +66,7 @@ type child struct {
 var children = []child{
 	{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, names.EPPConfig("chat"), without("Picker")},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, names.ModelService(model), service("Decode", unserving)},
+	{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "chat-frontend", nil},
 	{schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, names.DiscoveryAccount("chat"), undiscoverable},
 	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "chat-decode", service("Decode", builders.Nodes(2))},
 	{schema.GroupVersionKind{Group: "inference.networking.k8s.io", Version: "v1", Kind: "InferencePool"}, names.Pool("chat"), without("Picker")},
@@ -145,6 +146,9 @@ func (c child) awaitGone(t *testing.T, ns string) {
 func (c child) goes(t *testing.T, ns string) {
 	t.Helper()
 	c.await(t, ns)
+	if c.unwanted == nil {
+		return
+	}
 	harness.Change(t, client.ObjectKey{Namespace: ns, Name: "chat"}, c.unwanted)
 	c.awaitGone(t, ns)
 }
@@ -156,6 +160,9 @@ func (c child) isTaken(t *testing.T, g *v1alpha1.DynamoGraphDeployment, example 
 	theirs := example.DeepCopy()
 	theirs.Object["metadata"] = map[string]any{"name": c.name, "namespace": ns, "annotations": map[string]any{"example.com/theirs": "yes"}}
 	delete(theirs.Object, "status")
+	for _, given := range []string{"clusterIP", "clusterIPs"} { // no two Services have one
+		unstructured.RemoveNestedField(theirs.Object, "spec", given)
+	}
 	create(t, theirs)
 	create(t, g)
 	harness.Eventually(t, patience, "the graph names it", func() (bool, string) {
