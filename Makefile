@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 TOOL := go tool -modfile=tools/go.mod
 MODULES := . tools
-GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/role.yaml config/rbac/restricted/role.yaml config/webhook/restricted docs/admission.md docs/configuration.md docs/metrics.md docs/performance.md docs/performance
+GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/markers config/rbac/role.yaml config/rbac/restricted/role.yaml config/webhook/restricted docs/admission.md docs/configuration.md docs/metrics.md docs/performance.md docs/performance
 EXAMPLE ?= examples/quickstart/graph.yaml
 # Which tests to run and how, for example: make test PACKAGES=./internal/... TESTFLAGS='-run Status'
 PACKAGES ?= ./...

@@ -24,11 +24,12 @@ go run -C tools ./crdpatch -in "$raw" -out "$PWD/config/crd/bases"
 
 # Without a single marker the generator writes no role at all, which is not an error.
 if grep -rqs --include='*.go' '+kubebuilder:rbac:' internal cmd; then
-	controller_gen rbac:roleName=dynamo-operator-manager paths='./internal/...;./cmd/...' output:rbac:dir=config/rbac
+	controller_gen rbac:roleName=both paths='./internal/...;./cmd/...' output:rbac:dir=config/rbac/markers
 fi
 
-# The manifests of an operator of one namespace are made from those of all; the tests that compare them write them.
-go test ./config/rbac ./config/webhook -run TheRestricted -update >/dev/null
+# The two roles are made from the markers, and further manifests of an operator of one namespace from those of all; the tests
+# that compare them write them.
+go test ./config/rbac ./config/webhook -run 'TheRoles|TheRestricted' -update >/dev/null
 
 # Pages that are made from code are written by the tests that compare them.
 go test ./internal/operator/config ./internal/operator/telemetry ./internal/admission ./test/perf/report -run 'Documented|TheDocumentation' -update >/dev/null

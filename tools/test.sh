@@ -42,13 +42,13 @@ run() {
 runs=0
 root=$PWD
 
-# rights compares what operators asked of their API servers with the role they have, which only all tests together can tell.
-# It counts as one test.
+# rights compares what operators of a mode asked of their API servers with the role they have, which only all tests together
+# can tell: the mode, then the role. It counts as one test.
 rights() {
 	outcome=pass
-	go run -C tools ./rbaccheck -role "$root/config/rbac/role.yaml" -exceptions "$root/tools/rbaccheck/exceptions.yaml" -asked "$DYNAMO_AUDIT_DIR" ||
+	go run -C tools ./rbaccheck -mode "$1" -role "$root/$2" -exceptions "$root/tools/rbaccheck/exceptions.yaml" -asked "$DYNAMO_AUDIT_DIR" ||
 		{ outcome=fail; status=1; }
-	echo "{\"Action\":\"$outcome\",\"Package\":\"tools/rbaccheck\",\"Test\":\"EveryRightIsUsed\"}" >"$log/rights.json"
+	echo "{\"Action\":\"$outcome\",\"Package\":\"tools/rbaccheck\",\"Test\":\"EveryRightIsUsed/$1\"}" >"$log/rights-$1.json"
 }
 
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
@@ -73,7 +73,8 @@ if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; the
 	! grep -q '"Action":"fail"' "$log/fuzz.json" || status=1
 fi
 if [ -n "${DYNAMO_AUDIT_DIR:-}" ] && [ -d "$log/audit" ]; then
-	rights
+	rights cluster-wide config/rbac/role.yaml
+	rights restricted config/rbac/restricted/role.yaml
 fi
 
 cat "$log"/*.json 2>/dev/null | awk -v status="$status" -f tools/count.awk

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := settings.Validate(); err != nil {
+	if err := settings.Validate(app.Environment); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&settings.Zap)))

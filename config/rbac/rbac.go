@@ -17,14 +17,26 @@ import (
 //go:embed role.yaml
 var managerRole []byte
 
+//go:embed restricted/role.yaml
+var restrictedRole []byte
+
 //go:embed planner_role.yaml
 var plannerRole []byte
 
 //go:embed epp_role.yaml
 var eppRole []byte
 
-// ManagerRole returns the operator's own ClusterRole.
+// ManagerRole returns the ClusterRole of an operator of all namespaces.
 func ManagerRole() (*rbacv1.ClusterRole, error) { return decode(managerRole) }
+
+// RestrictedRole returns the Role of an operator of one namespace.
+func RestrictedRole() (*rbacv1.Role, error) {
+	r := &rbacv1.Role{}
+	if err := yaml.UnmarshalStrict(restrictedRole, r); err != nil {
+		return nil, fmt.Errorf("decode a shipped role: %w", err)
+	}
+	return r, nil
+}
 
 // WorkloadRoles returns the ClusterRoles that the operator binds to accounts of workloads.
 func WorkloadRoles() ([]*rbacv1.ClusterRole, error) {
@@ -42,7 +54,7 @@ var clusterScoped = map[string]bool{
 	"clusterroles": true, "queues": true, "tokenreviews": true, "subjectaccessreviews": true, "selfsubjectreviews": true,
 }
 
-// Namespaced are the rules that an operator of one namespace needs: those of a Role.
+// Namespaced are the rules that a Role can give.
 func Namespaced(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var kept []rbacv1.PolicyRule
 	for _, rule := range rules {

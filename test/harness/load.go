@@ -17,6 +17,8 @@ const (
 	loadWorkers = 8
 	// loadTimeout bounds one request.
 	loadTimeout = 30 * time.Second
+	// loadShare is the part of the asked rate, in percent, below which a load proves too little.
+	loadShare = 80
 	// shownFailures are quoted of all that were lost.
 	shownFailures = 5
 )
@@ -25,6 +27,8 @@ const (
 type Load struct {
 	t      testing.TB
 	cancel context.CancelFunc
+	asked  int
+	begin  time.Time
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -33,12 +37,12 @@ type Load struct {
 	stopped bool
 }
 
-// StartLoad has something sent so many times per second, if the machine is quick enough, until it is stopped. An error means
-// that a request was lost.
+// StartLoad has something sent so many times per second until it is stopped. An error means that a request was lost. A machine that
+// is too slow for the rate fails the test.
 func StartLoad(t testing.TB, perSecond int, send func(context.Context) error) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Load{t: t, cancel: cancel}
+	l := &Load{t: t, cancel: cancel, asked: perSecond, begin: time.Now()}
 	for range loadWorkers {
 		l.done.Go(func() {
 			ticker := time.NewTicker(loadWorkers * time.Second / time.Duration(perSecond))
@@ -87,7 +91,7 @@ func (l *Load) count() int {
 	return l.sent
 }
 
-// Stop ends the load and fails the test if anything was lost.
+// Stop ends the load and fails the test if anything was lost, or if there was less of it than was asked for.
 func (l *Load) Stop(what string) {
 	l.t.Helper()
 	l.cancel()
@@ -96,8 +100,20 @@ func (l *Load) Stop(what string) {
 		return
 	}
 	l.stopped = true
-	l.t.Logf("%s: %d requests, %d lost", what, l.sent, len(l.failed))
+	rate := rateOf(l.sent, time.Since(l.begin))
+	l.t.Logf("%s: %d requests, %.1f per second of %d asked for, %d lost", what, l.sent, rate, l.asked, len(l.failed))
+	if tooSlow(rate, l.asked) {
+		l.t.Errorf("%s: %.1f requests per second were sent, less than %d %% of %d: the machine is too slow to prove anything", what, rate, loadShare, l.asked)
+	}
 	if len(l.failed) > 0 {
 		l.t.Errorf("%s: %d of %d requests were lost, the first: %s", what, len(l.failed), l.sent, strings.Join(l.failed[:min(shownFailures, len(l.failed))], "\n"))
 	}
 }
+
+// rateOf is how many were sent per second.
+func rateOf(sent int, within time.Duration) float64 {
+	return float64(sent) / max(within, time.Millisecond).Seconds()
+}
+
+// tooSlow tells whether a rate proves too little.
+func tooSlow(rate float64, asked int) bool { return rate*100 < float64(asked*loadShare) }

@@ -56,6 +56,12 @@ type operatorOptions struct {
 	flags     []string
 	transport func(http.RoundTripper) http.RoundTripper
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	pollAPIs  time.Duration
+}
+
+// WithAPIPoll has a restricted operator look more often for optional APIs than it otherwise does.
+func WithAPIPoll(pause time.Duration) OperatorOption {
+	return func(o *operatorOptions) { o.pollAPIs = pause }
 }
 
 // WithFlags gives the operator command line flags.
@@ -95,7 +101,7 @@ func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Oper
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
-	settings := operatorConfig(t, namespace, options.flags)
+	settings := operatorConfig(t, namespace, options)
 	settings.DialWorkers = options.dial
 	mgr, err := app.New(ctx, settings, api)
 	if err != nil {
@@ -108,17 +114,17 @@ func StartOperator(t testing.TB, namespace string, opts ...OperatorOption) *Oper
 	return o
 }
 
-func operatorConfig(t testing.TB, namespace string, flags []string) *config.Config {
+func operatorConfig(t testing.TB, namespace string, o operatorOptions) *config.Config {
 	t.Helper()
-	args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--restrictedNamespace=" + namespace}, flags...)
+	args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--restrictedNamespace=" + namespace}, o.flags...)
 	c, err := config.Load(flag.NewFlagSet("operator", flag.ContinueOnError), args, os.ReadFile)
 	if err != nil {
 		t.Fatalf("parse operator flags: %v", err)
 	}
-	c.SharedProcess = true
+	c.SharedProcess, c.PollAPIs = true, o.pollAPIs
 	// No operator of all namespaces is near, and a claim takes its time. test/e2e/tenancy is about those.
 	c.NamespaceScope.Disabled = true
-	if err := c.Validate(); err != nil {
+	if err := c.Validate(app.Environment); err != nil {
 		t.Fatalf("operator flags: %v", err)
 	}
 	return c
@@ -195,8 +201,12 @@ func GrantShippedRole(t testing.TB, user string) {
 // whole cluster, and nothing but a Role for one namespace.
 func grantShippedRole(t testing.TB, namespace, user string) {
 	t.Helper()
-	shipped.Store(user, true)
+	note(t, namespace, user)
 	role, err := rbac.ManagerRole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted, err := rbac.RestrictedRole()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +228,7 @@ func grantShippedRole(t testing.TB, namespace, user string) {
 		objects = append(objects, role, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	} else {
 		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}
-		objects = append(objects, &rbacv1.Role{ObjectMeta: meta, Rules: rbac.Namespaced(role.Rules)},
+		objects = append(objects, &rbacv1.Role{ObjectMeta: meta, Rules: restricted.Rules},
 			&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref})
 	}
 	for _, obj := range objects {

@@ -69,7 +69,7 @@ type ProcessOptions struct {
 	// Flags are further flags, Env further environment variables.
 	Flags, Env []string
 	// Kubeconfig are credentials that the test has made, with the rights that it has given them. The command line is then
-	// Flags and nothing else, and Health and Metrics tell where they make it listen.
+	// Flags and nothing else, and Health and Metrics tell where they make it listen, Namespace where they make it work.
 	Kubeconfig, Health, Metrics string
 	// Unready says not to wait until it is ready, for example because it stands by, or must not start.
 	Unready bool
@@ -91,7 +91,7 @@ func StartProcess(t testing.TB, o ProcessOptions) *Process {
 			"--health-probe-bind-address=" + p.Health, "--metrics-bind-address=" + p.Metrics, "--restrictedNamespace=" + o.Namespace,
 		}, o.Flags...)
 	}
-	shipped.Store(o.User, true)
+	note(t, o.Namespace, o.User)
 	ready := "http://" + p.Health + "/readyz"
 	if o.Unready {
 		ready = ""

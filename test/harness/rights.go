@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/dynamo-operator/dynamo-operator/config/rbac"
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
@@ -34,12 +35,32 @@ type Asked struct {
 	Namespaced bool `json:"namespaced"`
 	Selected   bool `json:"selected"`
 	Denied     bool `json:"denied,omitempty"`
+	// Mode is that of the operator, one of the constants below.
+	Mode string `json:"mode"`
 	// Example is one such request.
 	Example string `json:"example"`
 }
 
-// shipped are the users that have the shipped role and nothing else.
+// The modes of an operator, each of which has a role of its own.
+const (
+	modeClusterWide = "cluster-wide"
+	modeRestricted  = "restricted"
+)
+
+// shipped are the users that have a shipped role and nothing else, with their mode.
 var shipped sync.Map
+
+// note remembers that a user has the role of operators that work in a namespace, or in all.
+func note(t testing.TB, namespace, user string) {
+	t.Helper()
+	mode := modeRestricted
+	if namespace == ClusterWide {
+		mode = modeClusterWide
+	}
+	if before, _ := shipped.LoadOrStore(user, mode); before != mode {
+		t.Fatalf("user %s is a %s operator and cannot be a %s one, too: nobody could tell which role its requests need", user, before, mode)
+	}
+}
 
 // writeAsked folds the audit log of this test package into a file, if somebody wants one.
 func writeAsked(p *controlPlane) error {
@@ -61,7 +82,12 @@ func writeAsked(p *controlPlane) error {
 			named[resource] = named[resource] || len(rule.ResourceNames) > 0
 		}
 	}
-	text, err := json.MarshalIndent(fold(records, named), "", "  ")
+	modes := func(user string) (string, bool) {
+		mode, ours := shipped.Load(user)
+		text, _ := mode.(string)
+		return text, ours
+	}
+	text, err := json.MarshalIndent(fold(records, named, modes), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -73,14 +99,16 @@ func writeAsked(p *controlPlane) error {
 	return cmp.Or(err, file.Close())
 }
 
-// fold leaves one of each kind of request that an operator made.
-func fold(records []localcluster.AuditRecord, named map[string]bool) []Asked {
+// fold leaves one of each kind of request that an operator made. modes tells the mode of a user that is one.
+func fold(records []localcluster.AuditRecord, named map[string]bool, modes func(user string) (string, bool)) []Asked {
 	seen := map[Asked]string{}
 	for _, r := range records {
-		if _, ours := shipped.Load(r.User); !ours || r.Resource == "" {
+		mode, ours := modes(r.User)
+		if !ours || r.Resource == "" {
 			continue
 		}
 		a := Asked{
+			Mode: mode,
 			Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespaced: r.Namespace != "",
 			Selected: r.Name != "" || strings.Contains(r.URI, "Selector="), Denied: r.Denied,
 		}

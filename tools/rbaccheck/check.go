@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Role is the part of a ClusterRole that is of interest.
+// Role is the part of a ClusterRole or Role that is of interest.
 type Role struct {
 	Rules []struct {
 		APIGroups     []string `json:"apiGroups"`
@@ -31,6 +31,16 @@ type Exceptions struct {
 type Exception struct {
 	Rights []string `json:"rights"`
 	Reason string   `json:"reason"`
+	// Mode is that of the operators it is for, empty for all.
+	Mode string `json:"mode"`
+	// Sometimes tells that it depends on the moment whether it is one, so that it is never surplus.
+	Sometimes bool `json:"sometimes"`
+}
+
+// of leaves what is for operators of one mode.
+func (x Exceptions) of(mode string) Exceptions {
+	foreign := func(e Exception) bool { return e.Mode != "" && e.Mode != mode }
+	return Exceptions{Unused: slices.DeleteFunc(slices.Clone(x.Unused), foreign), Denied: slices.DeleteFunc(slices.Clone(x.Denied), foreign)}
 }
 
 // Asked is a kind of request that an operator made; test/harness writes it.
@@ -43,6 +53,7 @@ type Asked struct {
 	Namespaced  bool   `json:"namespaced"`
 	Selected    bool   `json:"selected"`
 	Denied      bool   `json:"denied"`
+	Mode        string `json:"mode"`
 	Example     string `json:"example"`
 }
 
@@ -149,7 +160,7 @@ func (e excuses) surplus(x Exceptions) []string {
 			problems = append(problems, fmt.Sprintf("the exception for %s has no reason", strings.Join(exception.Rights, ", ")))
 		}
 		for _, entry := range exception.Rights {
-			if !e[entry] {
+			if !e[entry] && !exception.Sometimes {
 				problems = append(problems, fmt.Sprintf("the exception %q is not needed any longer", entry))
 			}
 		}

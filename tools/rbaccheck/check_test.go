@@ -4,6 +4,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,6 +60,9 @@ func TestEveryKindOfProblemIsFound(t *testing.T) {
 			append([]Asked{{Verb: "list", Resource: "secrets", Example: "operator /secrets"}}, everything...), "",
 			[]string{"Secrets were asked for without saying which: operator /secrets", doubled},
 		},
+		"an exception that is one at times": {
+			everything, "unused: [{rights: [patch apps/deployments/status], reason: because, sometimes: true}]", []string{doubled},
+		},
 		"an exception that is none": {
 			everything, "unused: [{rights: [get nodes]}]",
 			[]string{doubled, `the exception "get nodes" is not needed any longer`, "the exception for get nodes has no reason"},
@@ -77,9 +82,41 @@ func TestEveryKindOfProblemIsFound(t *testing.T) {
 	}
 }
 
+func TestEachModeIsComparedWithItsOwnRequests(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"role.yaml": "rules: [{apiGroups: [''], resources: [pods], verbs: [get, list]}]",
+		"exceptions.yaml": `
+unused:
+- {rights: [get pods], reason: because, mode: one}
+- {rights: [list pods], reason: because, mode: other}`,
+		"asked.json": `[{"verb": "list", "resource": "pods", "mode": "one"}, {"verb": "list", "resource": "pods", "mode": "other"}]`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for mode, want := range map[string][]string{
+		"one": nil,
+		"other": {
+			"get pods is granted, and no test used it: take it away, or give the reason in the exceptions",
+			`the exception "list pods" is not needed any longer`,
+		},
+	} {
+		got, err := run(mode, filepath.Join(dir, "role.yaml"), filepath.Join(dir, "exceptions.yaml"), dir)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", mode, err, diff)
+		}
+	}
+	if _, err := run("third", filepath.Join(dir, "role.yaml"), filepath.Join(dir, "exceptions.yaml"), dir); err == nil {
+		t.Error("a mode that no operator had is taken for proved")
+	}
+}
+
 func TestNothingAskedProvesNothing(t *testing.T) {
 	t.Parallel()
-	if _, err := run("../../config/rbac/role.yaml", "exceptions.yaml", t.TempDir()); err == nil || !strings.Contains(err.Error(), "prove nothing") {
+	if _, err := run("restricted", "../../config/rbac/role.yaml", "exceptions.yaml", t.TempDir()); err == nil || !strings.Contains(err.Error(), "prove nothing") {
 		t.Errorf("an empty directory is taken for a proof: %v", err)
 	}
 }

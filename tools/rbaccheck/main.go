@@ -1,7 +1,8 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command rbaccheck compares the operator's role with what operators asked of their API servers while all tests ran.
+// Command rbaccheck compares the operator's role in one mode, cluster-wide or restricted, with what operators of that mode asked
+// of their API servers while all tests ran.
 //
 // It fails on a request that was denied, on a right that nobody used, on a right that is granted twice, and on a Secret
 // that was listed without saying which. What has to be so all the same stands in a file of exceptions, with the reason;
@@ -14,29 +15,31 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
 
 func main() {
-	role := flag.String("role", "", "file with the operator's ClusterRole")
+	role := flag.String("role", "", "file with the operator's ClusterRole or Role")
+	mode := flag.String("mode", "", "mode of the operators that have this role")
 	exceptions := flag.String("exceptions", "", "file with exceptions")
 	asked := flag.String("asked", "", "directory with what operators asked")
 	flag.Parse()
-	problems, err := run(*role, *exceptions, *asked)
+	problems, err := run(*mode, *role, *exceptions, *asked)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "rbaccheck:", err)
+		fmt.Fprintf(os.Stderr, "rbaccheck: %s: %v\n", *mode, err)
 		os.Exit(1)
 	}
 	for _, p := range problems {
-		fmt.Fprintln(os.Stderr, "rbaccheck:", p)
+		fmt.Fprintf(os.Stderr, "rbaccheck: %s: %v\n", *mode, p)
 	}
 	if len(problems) > 0 {
 		os.Exit(1)
 	}
 }
 
-func run(rolePath, exceptionsPath, directory string) ([]string, error) {
+func run(mode, rolePath, exceptionsPath, directory string) ([]string, error) {
 	var role Role
 	if err := read(rolePath, &role); err != nil {
 		return nil, err
@@ -59,12 +62,12 @@ func run(rolePath, exceptionsPath, directory string) ([]string, error) {
 		if err := json.Unmarshal(text, &some); err != nil {
 			return nil, fmt.Errorf("decode %s: %w", path, err)
 		}
-		all = append(all, some...)
+		all = append(all, slices.DeleteFunc(some, func(a Asked) bool { return a.Mode != mode })...)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no operator asked for anything in %s; the check would prove nothing", directory)
+		return nil, fmt.Errorf("no %s operator asked for anything in %s; the check would prove nothing", mode, directory)
 	}
-	return Check(role, exceptions, all), nil
+	return Check(role, exceptions.of(mode), all), nil
 }
 
 func read(path string, into any) error {

@@ -133,7 +133,7 @@ func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 	if seen, err = r.see(ctx, g, onGrove, applied.Live); err != nil {
 		return reconcile.Result{}, err
 	}
-	seen.Moving = moving
+	seen.Moving, seen.UnreadQueue = moving, place.UnreadQueue
 	applied.Failures = append(applied.Failures, r.scale(ctx, g, place, seen)...)
 	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()))
 	return statusio.Answer(result, applied.Wake, err, applied.Err())

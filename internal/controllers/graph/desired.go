@@ -32,6 +32,8 @@ type Place struct {
 	MissingClaims []string
 	// MissingQueue is the KAI queue that its pods should wait in and that is not there, empty for none.
 	MissingQueue string
+	// UnreadQueue is the one of which the operator may not find out whether it is there, empty for none.
+	UnreadQueue string
 	// KeyProblem is why there is no key pair for mpirun.
 	KeyProblem error
 }

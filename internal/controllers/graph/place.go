@@ -48,7 +48,7 @@ func (r *Reconciler) place(ctx context.Context, g *v1alpha1.DynamoGraphDeploymen
 	if !p.OnGrove || !p.Settings.Serves.Grove {
 		return p, nil
 	}
-	if p.MissingQueue, err = r.missingQueue(ctx, g, p.Graph); err != nil {
+	if p.MissingQueue, p.UnreadQueue, err = r.lookForQueue(ctx, g, p.Graph); err != nil {
 		return p, err
 	}
 	p.Worlds, err = r.worlds(ctx, g, seen)
@@ -92,28 +92,29 @@ func (r *Reconciler) worlds(ctx context.Context, g *v1alpha1.DynamoGraphDeployme
 	return worlds, nil
 }
 
-// missingQueue returns the queue that KAI would not find, empty if it is there or not needed.
-func (r *Reconciler) missingQueue(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, in input.Graph) (string, error) {
+// lookForQueue returns the queue that KAI would not find, or the one that the operator may not look for; both are empty if it is
+// there or not needed.
+func (r *Reconciler) lookForQueue(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, in input.Graph) (missing, unread string, err error) {
 	queue := render.Queue(g, in.Settings.Serves)
 	if queue == "" || (in.Live != nil && !slices.Contains(schedulers(in), names.KAIScheduler)) {
-		return "", nil
+		return "", "", nil
 	}
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(queueKind)
-	err := r.Queues.Get(ctx, client.ObjectKey{Name: queue}, found)
+	err = r.Queues.Get(ctx, client.ObjectKey{Name: queue}, found)
 	if apierrors.IsNotFound(err) {
-		return queue, nil
+		return queue, "", nil
 	}
 	if apierrors.IsForbidden(err) {
 		r.unread.Do(func() {
 			logf.FromContext(ctx).Info("KAI queues are not looked for: the operator may not get queues, which belong to the whole cluster", "queue", queue)
 		})
-		return "", nil // KAI will look
+		return "", queue, nil // KAI will look
 	}
 	if err != nil {
-		return "", fmt.Errorf("read KAI queue %q: %w", queue, err)
+		return "", "", fmt.Errorf("read KAI queue %q: %w", queue, err)
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // queuePause is how long to wait before a queue that was not there is looked for again by an operator that cannot watch.

@@ -30,6 +30,8 @@ type Seen struct {
 	// CliqueSet is the graph's PodCliqueSet, nil for none.
 	CliqueSet *grovev1alpha1.PodCliqueSet
 	Services  map[string]Service
+	// UnreadQueue is the KAI queue of which nobody knows whether it is there, empty for none.
+	UnreadQueue string
 	// Clashes tell of hosts that an older graph publishes too.
 	Clashes []string
 }

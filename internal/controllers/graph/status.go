@@ -118,6 +118,10 @@ func whyNotReady(g *v1alpha1.DynamoGraphDeployment, seen Seen, restart rollout.R
 	if why != "" && seen.OnGrove {
 		why = g.Name + ": " + why // what is not ready is its PodCliqueSet
 	}
+	if why != "" && seen.UnreadQueue != "" {
+		// Without this, nothing but the events of pods tells of a queue that is not there.
+		why += fmt.Sprintf("; this operator may not read KAI queues: see that there is a queue %q", seen.UnreadQueue)
+	}
 	if r := restart.Status; r != nil && r.Phase == v1alpha1.RestartPhaseRestarting {
 		return strings.TrimSuffix(restart.Note+"; "+why, "; ")
 	}

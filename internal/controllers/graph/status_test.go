@@ -116,6 +116,20 @@ func TestStatusNamesWhatKeepsAGraphFromBeingReady(t *testing.T) {
 	}
 }
 
+func TestAQueueThatNobodyMayReadIsNamedWhileItMatters(t *testing.T) {
+	t.Parallel()
+	g := builders.TwoComponents("ns", "g").Obj()
+	seen := Seen{OnGrove: true, UnreadQueue: "team", Services: map[string]Service{"Decode": {Why: "podclique/g-0-decode: desired=1, ready=0"}}}
+	const hint = `this operator may not read KAI queues: see that there is a queue "team"`
+	if got := whyNotReady(g, seen, rollout.Restart{}); !strings.HasSuffix(got, "; "+hint) {
+		t.Errorf("not ready: %s", got)
+	}
+	seen.Services["Decode"] = Service{}
+	if got := whyNotReady(g, seen, rollout.Restart{}); got != "" {
+		t.Errorf("ready: %s", got)
+	}
+}
+
 func TestAFailureThatPassesLeavesTheConditionAlone(t *testing.T) {
 	t.Parallel()
 	g := builders.TwoComponents("ns", "g").Obj()

@@ -4,6 +4,7 @@
 package apis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,8 +27,8 @@ import (
 // accepted its definition, and takes as long to forget one.
 var looks = []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second}
 
-// pollInterval is how often an operator looks that may not watch definitions, which belong to the whole cluster.
-const pollInterval = 30 * time.Second
+// defaultPoll is how often an operator looks that may not watch definitions, which belong to the whole cluster.
+const defaultPoll = 30 * time.Second
 
 // Listener is told what changed before and after the new state counts.
 type Listener interface {
@@ -44,8 +45,10 @@ type Watch struct {
 	Discovery discovery.ServerResourcesInterface
 	// Definitions are where CustomResourceDefinitions are watched, nil to poll instead.
 	Definitions cache.Informers
-	Listener    Listener
-	Log         logr.Logger
+	// Poll is the pause between looks where nothing can be watched, 0 for half a minute.
+	Poll     time.Duration
+	Listener Listener
+	Log      logr.Logger
 
 	served atomic.Pointer[input.Capabilities]
 	// unsure tells that the last look did not end as it should, so that no event can be waited for.
@@ -74,7 +77,7 @@ func (w *Watch) Start(ctx context.Context) error {
 		}
 		w.look(ctx) // what came or went since the first look
 	}
-	poll := time.NewTicker(pollInterval)
+	poll := time.NewTicker(cmp.Or(w.Poll, defaultPoll))
 	defer poll.Stop()
 	for {
 		select {

@@ -195,7 +195,7 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 		HealthProbeBindAddress:        c.HealthProbeBindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,
 		LeaderElectionID:              c.LeaderElection.ID,
-		LeaderElectionNamespace:       c.ElectionNamespace(environment),
+		LeaderElectionNamespace:       c.ElectionNamespace(Environment),
 		LeaseDuration:                 &c.LeaderElection.LeaseDuration.Duration,
 		RenewDeadline:                 &c.LeaderElection.RenewDeadline.Duration,
 		RetryPeriod:                   &c.LeaderElection.RetryPeriod.Duration,

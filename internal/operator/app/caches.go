@@ -64,7 +64,7 @@ func cacheOptions(c *config.Config) cache.Options {
 
 // secrets are the operator's own, and the original of the key pair of mpirun, which a user may have made.
 func secrets(c *config.Config, ours labels.Selector) cache.ByObject {
-	s := c.Settings(environment)
+	s := c.Settings(Environment)
 	namespace := c.RestrictedNamespace
 	if namespace == "" {
 		namespace = cache.AllNamespaces
@@ -85,6 +85,8 @@ func having(label string) labels.Selector {
 	}
 	return labels.NewSelector().Add(*r)
 }
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch
 
 // registrySecrets is a cache of its own for pull secrets, because one cache selects the objects of a kind in one way.
 func registrySecrets(mgr manager.Manager, c *config.Config) (cache.Cache, error) {

@@ -166,7 +166,7 @@ type around struct {
 }
 
 func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, a around, served func() input.Capabilities) parts {
-	settings := c.Settings(environment)
+	settings := c.Settings(Environment)
 	store := recent.NewStore(clock.RealClock{})
 	applier := apply.NewApplier(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetScheme(), store, clock.RealClock{})
 	applier.Tally = a.sight.metrics.Wrote
@@ -207,8 +207,8 @@ func (p parts) clusterReader() client.Reader {
 // ownNamespaceFile tells the namespace in every pod that has an account.
 const ownNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// environment is what the process was given besides its flags.
-func environment(name string) string {
+// Environment is what the process was given besides its flags.
+func Environment(name string) string {
 	value := os.Getenv(name)
 	if value != "" || name != config.OwnNamespaceVariable {
 		return value
@@ -234,7 +234,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, 
 		return parts{}, fmt.Errorf("set up discovery: %w", err)
 	}
 	dynamic := &dynamic{mgr: mgr, indexed: map[schema.GroupVersionKind]bool{}}
-	watch := &apis.Watch{Discovery: lookup, Listener: dynamic, Log: mgr.GetLogger().WithName("apis")}
+	watch := &apis.Watch{Discovery: lookup, Poll: c.PollAPIs, Listener: dynamic, Log: mgr.GetLogger().WithName("apis")}
 	if c.RestrictedNamespace == "" {
 		watch.Definitions = mgr.GetCache()
 	}

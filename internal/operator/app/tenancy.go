@@ -51,10 +51,10 @@ func newTerritory(mgr manager.Manager, c *config.Config) (territory, error) {
 	}
 	election := ""
 	if c.LeaderElection.Enabled {
-		election = c.ElectionNamespace(environment) + "/" + c.LeaderElection.ID
+		election = c.ElectionNamespace(Environment) + "/" + c.LeaderElection.ID
 	}
 	holder, err := scope.NewHolder(scope.HolderOptions{
-		Namespace: c.RestrictedNamespace, Version: c.Version(), Election: election, Pod: environment(podVariable),
+		Namespace: c.RestrictedNamespace, Version: c.Version(), Election: election, Pod: Environment(podVariable),
 		Timing:    scope.Timing{Duration: c.NamespaceScope.LeaseDuration.Duration, Renew: c.NamespaceScope.RenewInterval.Duration},
 		Informers: mgr.GetCache(), Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: clock.RealClock{}, Log: log,
 	})

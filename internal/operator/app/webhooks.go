@@ -27,9 +27,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
 )
 
-// errNoNamespace is for an operator that has to keep a Secret and does not know where.
-var errNoNamespace = errors.New("webhooks with certificates of the operator's own need its namespace: set POD_NAMESPACE")
-
 // admissionParts are what the webhooks are put together from. They do not belong to the manager, which hands leadership on
 // only when all of its parts have ended: a server that lets its clients go takes longer than that.
 type admissionParts struct {
@@ -77,10 +74,7 @@ func certificates(mgr manager.Manager, c *config.Config) (certs.Source, error) {
 	if w.Certificates.Source == v1alpha1.CertificatesFiles {
 		return &certs.Files{Directory: w.Certificates.Directory, Clock: clock.RealClock{}, Log: log}, nil
 	}
-	own := c.OwnNamespace(environment)
-	if own == "" {
-		return nil, errNoNamespace
-	}
+	own := c.OwnNamespace(Environment)
 	keeper, err := certs.New(mgr.GetConfig(), certs.Options{
 		Secret:     client.ObjectKey{Namespace: own, Name: w.Certificates.SecretName},
 		Service:    client.ObjectKey{Namespace: own, Name: w.ServiceName},

@@ -229,6 +229,8 @@ func asked(secret *corev1.Secret) bool {
 	return secret != nil && secret.Annotations[names.AnnotationRotateAuthority] == rotateNow
 }
 
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get,roleName=cluster-wide
+
 // readSecret returns nil where there is none.
 func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
@@ -241,6 +243,8 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	}
 	return secret, nil
 }
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;patch,roleName=cluster-wide
 
 // writeSecret stores a state, unless that is what is stored.
 func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, plan Plan, same bool) error {

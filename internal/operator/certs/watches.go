@@ -54,6 +54,7 @@ func metadata(kind schema.GroupVersionKind) client.Object {
 	return m
 }
 
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch,roleName=cluster-wide
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=dynamo-operator-validating,verbs=list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=dynamo-operator-mutating,verbs=list;watch
 

@@ -33,6 +33,9 @@ type Config struct {
 
 	// SharedProcess is for programs that run several operators at once: names in metrics are then not unique.
 	SharedProcess bool
+	// PollAPIs is for programs that cannot wait as long as a restricted operator does until it looks for optional APIs again, 0
+	// for its own pause.
+	PollAPIs time.Duration
 	// DialWorkers is for programs that run workers where the addresses of pods do not lead to them, nil for the network.
 	DialWorkers func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -51,6 +54,7 @@ func Load(flags *flag.FlagSet, args []string, read func(string) ([]byte, error))
 	if rest := flags.Args(); len(rest) > 0 {
 		return nil, fmt.Errorf("%q is not a flag; a switch is turned off with --name=false", rest[0])
 	}
+	given.Reserved = reservedOf(flags)
 	if *file == "" {
 		return given, nil
 	}
@@ -68,12 +72,10 @@ func Load(flags *flag.FlagSet, args []string, read func(string) ([]byte, error))
 	c := &Config{OperatorConfiguration: *fromFile, Zap: zap.Options{Development: true}, Reserved: given.Reserved}
 	over := flag.NewFlagSet("", flag.ContinueOnError)
 	bindTo(over, c)
-	if err := logging(over, c.Logging); err != nil {
-		return nil, fmt.Errorf("configuration file %s: %w", *file, err)
-	}
+	_ = logging(over, c.Logging) // Judge tells of what does not fit, together with everything else
 	var failed []error
 	flags.Visit(func(f *flag.Flag) {
-		if over.Lookup(f.Name) != nil && !reserved[f.Name] {
+		if over.Lookup(f.Name) != nil {
 			failed = append(failed, over.Set(f.Name, f.Value.String()))
 		}
 	})
@@ -136,8 +138,9 @@ func Defaults() v1alpha1.OperatorConfiguration {
 	}
 }
 
-// logging hands what the file says about logging to the flags that understand it.
-func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) error {
+// logging hands what the file says about logging to the flags that understand it, and returns what they do not.
+func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) field.ErrorList {
+	var errs field.ErrorList
 	development := ""
 	if l.Development != nil {
 		development = strconv.FormatBool(*l.Development)
@@ -153,10 +156,10 @@ func logging(flags *flag.FlagSet, l v1alpha1.LoggingConfiguration) error {
 			continue
 		}
 		if err := flags.Set(row.flag, row.value); err != nil {
-			return field.Invalid(field.NewPath("logging", row.key), row.value, err.Error())
+			errs = append(errs, field.Invalid(field.NewPath("logging", row.key), row.value, err.Error()))
 		}
 	}
-	return nil
+	return errs
 }
 
 const (

@@ -29,6 +29,9 @@ func load(file string, args ...string) (*Config, error) {
 	})
 }
 
+// nowhere is the environment of a process outside of any cluster.
+func nowhere(string) string { return "" }
+
 func TestAFileThatSaysNothingMeansTheDefaultsOfTheFlags(t *testing.T) {
 	t.Parallel()
 	byFlags, err := load("")
@@ -43,7 +46,7 @@ func TestAFileThatSaysNothingMeansTheDefaultsOfTheFlags(t *testing.T) {
 	if diff := cmp.Diff(byFlags.OperatorConfiguration, byFile.OperatorConfiguration); diff != "" {
 		t.Errorf("defaults of flags and file differ (-flags +file):\n%s", diff)
 	}
-	if err := byFile.Validate(); err != nil {
+	if err := byFile.Validate(nowhere); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
 }
@@ -104,14 +107,14 @@ func TestEveryFlagOfTheReferenceIsAcceptedWithItsDefault(t *testing.T) {
 	for name, value := range map[string]string{
 		"metrics-bind-address": ":8080", "health-probe-bind-address": ":8081", "leader-elect": "false", "leader-election-id": "",
 		"leader-election-namespace": "", "metrics-secure": "false", "enable-http2": "false", "enable-webhooks": "false", "restrictedNamespace": "",
-		"natsAddr": "", "etcdAddr": "", "istio-virtual-service-gateway": "", "virtual-service-supports-https": "", "ingress-controller-class-name": "",
+		"natsAddr": "", "etcdAddr": "", "istio-virtual-service-gateway": "", "virtual-service-supports-https": "false", "ingress-controller-class-name": "",
 		"ingress-controller-tls-secret-name": "", "ingress-host-suffix": "", "grove-termination-delay": "15m0s", "model-express-url": "",
 		"prometheus-endpoint": "", "mpi-run-ssh-secret-name": "mpi-run-ssh-secret", "mpi-run-ssh-secret-namespace": "", "planner-cluster-role-name": "",
 		"dgdr-profiling-cluster-role-name": "", "epp-cluster-role-name": "", "namespace-scope-lease-duration": "30s",
-		"namespace-scope-lease-renew-interval": "10s", "operator-version": "unknown", "discovery-backend": "kubernetes", "checkpoint-enabled": "",
-		"checkpoint-storage-type": "", "checkpoint-signal-host-path": "", "checkpoint-criu-timeout": "", "checkpoint-pvc-name": "",
-		"checkpoint-pvc-base-path": "", "checkpoint-s3-uri": "", "checkpoint-s3-credentials-secret": "", "checkpoint-oci-uri": "",
-		"checkpoint-oci-credentials-secret": "", "checkpoint-init-container-image": "", "zap-devel": "", "zap-encoder": "", "zap-log-level": "",
+		"namespace-scope-lease-renew-interval": "10s", "operator-version": "unknown", "discovery-backend": "kubernetes", "checkpoint-enabled": "false",
+		"checkpoint-storage-type": "pvc", "checkpoint-signal-host-path": "", "checkpoint-criu-timeout": "21600", "checkpoint-pvc-name": "checkpoint-storage",
+		"checkpoint-pvc-base-path": "/checkpoints", "checkpoint-s3-uri": "", "checkpoint-s3-credentials-secret": "", "checkpoint-oci-uri": "",
+		"checkpoint-oci-credentials-secret": "", "checkpoint-init-container-image": "busybox:latest", "zap-devel": "true", "zap-encoder": "", "zap-log-level": "",
 		"zap-stacktrace-level": "", "zap-time-encoding": "",
 	} {
 		f := flags.Lookup(name)
@@ -119,10 +122,23 @@ func TestEveryFlagOfTheReferenceIsAcceptedWithItsDefault(t *testing.T) {
 			t.Errorf("flag --%s is unknown", name)
 			continue
 		}
-		// Flags of features to come, and those of the logger, keep their defaults to themselves.
-		if value != "" && f.DefValue != value {
+		if f.DefValue != value {
 			t.Errorf("flag --%s has default %q, want %q", name, f.DefValue, value)
 		}
+	}
+}
+
+func TestReservedFlagsAreNamedWhenTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	c, err := load(header, "--config=operator.yaml", "--virtual-service-supports-https=false", "--checkpoint-pvc-name=checkpoint-storage", "--checkpoint-enabled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"checkpoint-enabled", "checkpoint-pvc-name"}, c.Reserved); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := load("", "--checkpoint-enabled=perhaps"); err == nil {
+		t.Error("a switch is neither on nor off, and accepted")
 	}
 }
 
@@ -134,7 +150,7 @@ func TestAllProblemsAreNamedAtOnceByKeyAndFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.TLS.MinVersion, c.Webhooks.Port, c.Webhooks.ClientURL, c.IgnoredNamespaces = "1.1", 0, "http://a", []string{"["}
-	problems := c.Validate()
+	problems := c.Validate(nowhere)
 	if problems == nil {
 		t.Fatal("it is accepted")
 	}
@@ -145,6 +161,55 @@ func TestAllProblemsAreNamedAtOnceByKeyAndFlag(t *testing.T) {
 	} {
 		if !strings.Contains(problems.Error(), want) {
 			t.Errorf("%q is not named in: %v", want, problems)
+		}
+	}
+}
+
+func TestWhatIsWrongInFileFlagsAndEnvironmentIsNamedTogether(t *testing.T) {
+	t.Parallel()
+	c, err := load(header+"logging: {level: loud, encoder: morse, timeEncoding: sundial}\nwebhooks: {enabled: true, port: 8081, certificates: {source: self-managed}}\n",
+		"--config=operator.yaml", "--leader-elect", "--discovery-backend=zookeeper", "--metrics-bind-address=127.0.0.1:8081")
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := c.Validate(nowhere)
+	if problems == nil {
+		t.Fatal("it is accepted")
+	}
+	for _, want := range []string{
+		"logging.level: ", "logging.encoder: ", "logging.timeEncoding: ", "discoveryBackend (--discovery-backend): ", "leaderElection.id (--leader-election-id): ",
+		"leaderElection.namespace (--leader-election-namespace): ", "webhooks.certificates.secretName: ",
+		`metrics.bindAddress (--metrics-bind-address): Invalid value: "8081": this port is that of webhooks.port already`,
+		`healthProbeBindAddress (--health-probe-bind-address): Invalid value: "8081": this port is that of metrics.bindAddress already`,
+	} {
+		if !strings.Contains(problems.Error(), want) {
+			t.Errorf("%q is not named in: %v", want, problems)
+		}
+	}
+	told := func(name string) string { return map[string]string{OwnNamespaceVariable: "here"}[name] }
+	if err := c.Validate(told); err == nil || strings.Contains(err.Error(), OwnNamespaceVariable) {
+		t.Errorf("the namespace is known, and asked for: %v", err)
+	}
+}
+
+func TestListenersOfDifferentAddressesShareAPort(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		metrics, health string
+		fits            bool
+	}{
+		{"127.0.0.1:9000", "127.0.0.2:9000", true},
+		{"127.0.0.1:9000", "127.0.0.1:9000", false},
+		{"[::]:9000", "127.0.0.1:9000", false},
+		{"0.0.0.0:9000", ":9001", true},
+		{"0", "0", true},
+	} {
+		c, err := load("", "--metrics-bind-address="+tc.metrics, "--health-probe-bind-address="+tc.health)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Validate(nowhere); (err == nil) != tc.fits {
+			t.Errorf("%s and %s: %v", tc.metrics, tc.health, err)
 		}
 	}
 }

@@ -5,36 +5,34 @@ package config
 
 import (
 	"flag"
-	"strconv"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// reserved are the flags whose features come with later releases.
-var reserved = map[string]bool{
-	"dgdr-profiling-cluster-role-name":  true,
-	"checkpoint-storage-type":           true,
-	"checkpoint-signal-host-path":       true,
-	"checkpoint-criu-timeout":           true,
-	"checkpoint-pvc-name":               true,
-	"checkpoint-pvc-base-path":          true,
-	"checkpoint-s3-uri":                 true,
-	"checkpoint-s3-credentials-secret":  true,
-	"checkpoint-oci-uri":                true,
-	"checkpoint-oci-credentials-secret": true,
-	"checkpoint-init-container-image":   true,
-	"virtual-service-supports-https":    true,
-	"checkpoint-enabled":                true,
+// reserved are the flags whose features come with later releases, and the defaults that they have in the reference.
+var reserved = map[string]string{
+	"dgdr-profiling-cluster-role-name":  "",
+	"checkpoint-storage-type":           "pvc",
+	"checkpoint-signal-host-path":       "",
+	"checkpoint-criu-timeout":           "21600",
+	"checkpoint-pvc-name":               "checkpoint-storage",
+	"checkpoint-pvc-base-path":          "/checkpoints",
+	"checkpoint-s3-uri":                 "",
+	"checkpoint-s3-credentials-secret":  "",
+	"checkpoint-oci-uri":                "",
+	"checkpoint-oci-credentials-secret": "",
+	"checkpoint-init-container-image":   "busybox:latest",
 }
 
-// reservedSwitches are those of them that need no value.
-var reservedSwitches = map[string]bool{"virtual-service-supports-https": true, "checkpoint-enabled": true}
+// reservedSwitches are further ones, which need no value and are off.
+var reservedSwitches = []string{"virtual-service-supports-https", "checkpoint-enabled"}
 
 // bind declares every flag on the set, and returns the configuration that parsing it fills and the name of the file.
 func bind(flags *flag.FlagSet) (*Config, *string) {
 	c := &Config{OperatorConfiguration: Defaults(), Zap: zap.Options{Development: true}}
 	bindTo(flags, c)
-	bindReserved(flags, c)
+	bindReserved(flags)
 	file := flags.String("config", "", "file of kind OperatorConfiguration; flags that are given win over it")
 	return c, file
 }
@@ -87,25 +85,24 @@ func bindRendering(flags *flag.FlagSet, c *Config) {
 		"how long Grove tolerates a gang below its minimum, 0 for Grove's own default")
 }
 
-func bindReserved(flags *flag.FlagSet, c *Config) {
+func bindReserved(flags *flag.FlagSet) {
 	const usage = "accepted; its feature is not part of this release yet"
-	note := func(name string) func(string) error {
-		return func(string) error {
-			c.Reserved = append(c.Reserved, name)
-			return nil
-		}
+	for name, value := range reserved {
+		flags.String(name, value, usage)
 	}
-	for name := range reserved {
-		if !reservedSwitches[name] {
-			flags.Func(name, usage, note(name))
-			continue
-		}
-		flags.BoolFunc(name, usage, func(text string) error {
-			on, err := strconv.ParseBool(text)
-			if err != nil || !on {
-				return err
-			}
-			return note(name)(text)
-		})
+	for _, name := range reservedSwitches {
+		flags.Bool(name, false, usage)
 	}
+}
+
+// reservedOf are the reserved flags that were given, sorted. A switch that was turned off asks for nothing.
+func reservedOf(flags *flag.FlagSet) []string {
+	var given []string
+	flags.Visit(func(f *flag.Flag) {
+		_, valued := reserved[f.Name]
+		if valued || slices.Contains(reservedSwitches, f.Name) && f.Value.String() == "true" {
+			given = append(given, f.Name)
+		}
+	})
+	return given
 }

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"flag"
 	"net"
 	"net/url"
 	"path"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/dynamo-operator/dynamo-operator/api/config/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
@@ -23,22 +25,39 @@ import (
 // flagOf names the flag of a member, for people who gave it by one.
 var flagOf = map[string]string{
 	"discoveryBackend": "--discovery-backend", "modelExpressURL": "--model-express-url", "restrictedNamespace": "--restrictedNamespace",
-	"leaderElection.id": "--leader-election-id", "healthProbeBindAddress": "--health-probe-bind-address",
+	"leaderElection.id": "--leader-election-id", "leaderElection.namespace": "--leader-election-namespace",
+	"healthProbeBindAddress":    "--health-probe-bind-address",
 	"mpiRunSSHSecret.namespace": "--mpi-run-ssh-secret-namespace", "metrics.bindAddress": "--metrics-bind-address",
 	"namespaceScope.leaseDuration": "--namespace-scope-lease-duration",
 	"namespaceScope.renewInterval": "--namespace-scope-lease-renew-interval", "mpiRunSSHSecret.name": "--mpi-run-ssh-secret-name",
 	"metrics.secure": "--metrics-secure", "groveTerminationDelay": "--grove-termination-delay",
 }
 
-// Validate returns every problem at once, so that a start fails once and not once per mistake.
-func (c *Config) Validate() error {
-	errs := Judge(&c.OperatorConfiguration)
+// Validate returns every problem at once, so that a start fails once and not once per mistake: those of the configuration, and
+// those of the environment that it meets.
+func (c *Config) Validate(environment func(string) string) error {
+	errs := append(Judge(&c.OperatorConfiguration), c.judgePlace(environment)...)
 	for _, e := range errs {
 		if name := flagOf[e.Field]; name != "" {
 			e.Field += " (" + name + ")"
 		}
 	}
 	return errs.ToAggregate()
+}
+
+// judgePlace is about what has to be kept in a namespace that nobody has named.
+func (c *Config) judgePlace(environment func(string) string) field.ErrorList {
+	var errs field.ErrorList
+	own := c.OwnNamespace(environment)
+	if c.Webhooks.Enabled && c.Webhooks.Certificates.Source == v1alpha1.CertificatesSelfManaged && own == "" {
+		errs = append(errs, field.Required(field.NewPath("webhooks", "certificates", "secretName"),
+			"certificates of the operator's own are kept in its namespace, which is not known: set the environment variable "+OwnNamespaceVariable))
+	}
+	if c.LeaderElection.Enabled && c.ElectionNamespace(environment) == "" {
+		errs = append(errs, field.Required(field.NewPath("leaderElection", "namespace"),
+			"the operator does not know its own namespace: name one, or set the environment variable "+OwnNamespaceVariable))
+	}
+	return errs
 }
 
 // Judge returns every problem of a configuration.
@@ -58,6 +77,7 @@ func Judge(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("groveTerminationDelay"), c.GroveTerminationDelay.Duration.String(), "must not be negative"))
 	}
 	errs = append(errs, oneOf(field.NewPath("tls", "minVersion"), c.TLS.MinVersion, "1.2", "1.3")...)
+	errs = append(errs, judgeLogging(c.Logging)...)
 	errs = append(errs, judgeLeases(c)...)
 	errs = append(errs, judgeWebhooks(c)...)
 	errs = append(errs, judgeMetrics(c)...)
@@ -66,9 +86,45 @@ func Judge(c *v1alpha1.OperatorConfiguration) field.ErrorList {
 	}
 	errs = append(errs, isListener(field.NewPath("metrics", "bindAddress"), c.Metrics.BindAddress)...)
 	errs = append(errs, isListener(field.NewPath("healthProbeBindAddress"), c.HealthProbeBindAddress)...)
+	errs = append(errs, judgePorts(c)...)
 	errs = append(errs, judgeSecret(c.MPIRunSSHSecret)...)
 	if rate := c.Tracing.SamplingRatePerMillion; rate < 0 || rate > 1_000_000 {
 		errs = append(errs, field.Invalid(field.NewPath("tracing", "samplingRatePerMillion"), rate, "must be between 0 and 1000000"))
+	}
+	return errs
+}
+
+func judgeLogging(l v1alpha1.LoggingConfiguration) field.ErrorList {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	(&zap.Options{}).BindFlags(flags)
+	return logging(flags, l)
+}
+
+// judgePorts finds listeners that leave no room for each other. Addresses that are none are told of elsewhere.
+func judgePorts(c *v1alpha1.OperatorConfiguration) field.ErrorList {
+	type listener struct {
+		at         *field.Path
+		host, port string
+	}
+	var all []listener
+	add := func(at *field.Path, address string) {
+		if host, port, err := net.SplitHostPort(address); err == nil {
+			all = append(all, listener{at, host, port})
+		}
+	}
+	if c.Webhooks.Enabled {
+		add(field.NewPath("webhooks", "port"), net.JoinHostPort(c.Webhooks.BindAddress, strconv.Itoa(int(c.Webhooks.Port))))
+	}
+	add(field.NewPath("metrics", "bindAddress"), c.Metrics.BindAddress)
+	add(field.NewPath("healthProbeBindAddress"), c.HealthProbeBindAddress)
+	everywhere := func(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
+	var errs field.ErrorList
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.port == b.port && (a.host == b.host || everywhere(a.host) || everywhere(b.host)) {
+				errs = append(errs, field.Invalid(a.at, a.port, "this port is that of "+b.at.String()+" already: give each its own"))
+			}
+		}
 	}
 	return errs
 }

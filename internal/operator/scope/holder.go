@@ -185,8 +185,8 @@ func (h *Holder) do(ctx context.Context, do act) error {
 	return nil
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=dynamo-operator-namespace-scope,verbs=delete;get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,roleName=restricted
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=dynamo-operator-namespace-scope,verbs=delete;get;update,roleName=restricted
 
 // ask sends one request about the Lease. What somebody else changed meanwhile is looked at before the next.
 func (h *Holder) ask(ctx context.Context, do act) error {

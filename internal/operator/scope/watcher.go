@@ -335,7 +335,7 @@ func (w *Watcher) reopen(namespace string, asked time.Time) bool {
 	return true
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=dynamo-operator-namespace-scope,verbs=patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=dynamo-operator-namespace-scope,verbs=patch,roleName=cluster-wide
 
 // acknowledge tells the holder that nothing of this operator is under way in its namespace. It is about the Lease as it
 // was seen: a claim that has changed hands since is looked at again.

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -259,34 +260,49 @@ func TestAnAcknowledgementChangesNothingOfTheLease(t *testing.T) {
 	}
 }
 
-func TestTheShippedRoleAllowsThisLeaseAndNoOther(t *testing.T) {
-	t.Parallel()
-	ns := harness.Namespace(t)
-	role, err := rbac.ManagerRole()
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Name = ns
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: ns}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ns},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: ns}},
-	}
+// shippedRights gives a new user rights in a namespace, or in all, and returns a client of that user.
+func shippedRights(t *testing.T, user string, role, binding client.Object) (*rest.Config, client.Client) {
+	t.Helper()
 	for _, obj := range []client.Object{role, binding} {
 		if err := harness.Client(t).Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 	}
-	config := harness.RESTConfig(t, ns)
+	config := harness.RESTConfig(t, user)
 	api, err := client.New(config, client.Options{Scheme: harness.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return config, api
+}
+
+func TestTheShippedRolesAllowThisLeaseAndNoOther(t *testing.T) {
+	t.Parallel()
+	ns := harness.Namespace(t)
+	wide, err := rbac.ManagerRole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := rbac.RestrictedRole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	watches, holds := ns+"-wide", ns+"-one"
+	wide.Name, one.Name, one.Namespace = watches, holds, ns
+	config, api := shippedRights(t, watches, wide, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: watches}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: watches},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: watches}},
+	})
+	_, holder := shippedRights(t, holds, one, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: holds, Namespace: ns}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: holds},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: holds}},
+	})
 	w, watching := startWatcher(t, silent(scope.WatcherOptions{
 		Informers: clusterLeases(t, config), Reader: api, Writer: api, Clock: someday(2020), Log: testr.New(t),
 	}))
 	watching.awaitWork(t, ns, true)
 	o := holderOptions(t, ns)
-	o.Reader, o.Writer = api, api
+	o.Reader, o.Writer = holder, holder
 	h, holding := startHolder(t, o)
 	harness.Eventually(t, soon, "the namespace being left", func() (bool, string) { return w.Excluded(ns), "" })
 	acknowledge := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"nvidia.com/released-to":"`+h.Identity()+`"}}}`))
@@ -294,13 +310,22 @@ func TestTheShippedRoleAllowsThisLeaseAndNoOther(t *testing.T) {
 		t.Errorf("acknowledge: %v", err)
 	}
 	holding.awaitWork(t, ns, true)
+	if err := api.Delete(t.Context(), lease(t, ns)); !apierrors.IsForbidden(err) {
+		t.Errorf("an operator of all namespaces takes a namespace away: %v, want forbidden", err)
+	}
+	if err := holder.Patch(t.Context(), lease(t, ns), acknowledge); !apierrors.IsForbidden(err) {
+		t.Errorf("an operator of one namespace acknowledges its own claim: %v, want forbidden", err)
+	}
 	if err := holding.stop(); err != nil || lease(t, ns) != nil {
 		t.Errorf("let go: %v", err)
 	}
-	if err := api.List(t.Context(), &coordinationv1.LeaseList{}); !apierrors.IsForbidden(err) {
-		t.Errorf("list all Leases: %v, want forbidden", err)
-	}
-	if err := api.List(t.Context(), &coordinationv1.LeaseList{}, client.MatchingFields{"metadata.name": "another"}); !apierrors.IsForbidden(err) {
-		t.Errorf("list another Lease: %v, want forbidden", err)
+	for name, api := range map[string]client.Client{"everywhere": api, "in one namespace": holder} {
+		if err := api.List(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(ns)); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: list all Leases: %v, want forbidden", name, err)
+		}
+		another := client.MatchingFields{"metadata.name": "another"}
+		if err := api.List(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(ns), another); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: list another Lease: %v, want forbidden", name, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +56,7 @@ func picking(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 	s.EPPConfig = &v1alpha1.EPPConfig{Config: &apiextensionsv1.JSON{Raw: []byte(`{"plugins":[{"type":"queue"}],"schedulingProfiles":[]}`)}}
 }
 
-// child is an object of a kind, with a change after which nobody wants it.
+// child is an object of a kind, with a change after which nobody wants it, nil where it goes with its owner.
 type child struct {
 	kind     schema.GroupVersionKind
 	name     string
@@ -65,6 +66,7 @@ type child struct {
 var children = []child{
 	{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, names.EPPConfig("chat"), without("Picker")},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, names.ModelService(model), service("Decode", unserving)},
+	{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "chat-frontend", nil},
 	{schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, names.DiscoveryAccount("chat"), undiscoverable},
 	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "chat-decode", service("Decode", builders.Nodes(2))},
 	{schema.GroupVersionKind{Group: "inference.networking.k8s.io", Version: "v1", Kind: "InferencePool"}, names.Pool("chat"), without("Picker")},
@@ -98,12 +100,17 @@ func undiscoverable(g *v1alpha1.DynamoGraphDeployment) {
 	g.Annotations[names.AnnotationDiscoveryBackend] = names.DiscoveryEtcd
 }
 
-// start runs an operator that publishes hosts both ways.
+// publishing has an operator publish hosts both ways.
+func publishing() harness.OperatorOption {
+	return harness.WithFlags("--ingress-controller-class-name=nginx", "--istio-virtual-service-gateway=mesh/gateway")
+}
+
+// start runs an operator of a namespace.
 func start(t *testing.T) string {
 	t.Helper()
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
-	harness.StartOperator(t, ns, harness.WithFlags("--ingress-controller-class-name=nginx", "--istio-virtual-service-gateway=mesh/gateway"))
+	harness.StartOperator(t, ns, publishing())
 	return ns
 }
 
@@ -124,6 +131,49 @@ func (c child) await(t *testing.T, ns string) *unstructured.Unstructured {
 		return err == nil && live.GetLabels()[names.LabelApplied] == names.OperatorName, fmt.Sprintf("%v; the graph says: %s", err, said(t, ns))
 	})
 	return live
+}
+
+// awaitGone waits until the child is no longer there.
+func (c child) awaitGone(t *testing.T, ns string) {
+	t.Helper()
+	harness.Eventually(t, patience, c.name+" is gone", func() (bool, string) {
+		live, err := c.read(t, ns)
+		return apierrors.IsNotFound(err), fmt.Sprintf("still there, deleted at %s; the graph says: %s", live.GetDeletionTimestamp(), said(t, ns))
+	})
+}
+
+// goes has the child of a graph go because nobody wants it any longer.
+func (c child) goes(t *testing.T, ns string) {
+	t.Helper()
+	c.await(t, ns)
+	if c.unwanted == nil {
+		return
+	}
+	harness.Change(t, client.ObjectKey{Namespace: ns, Name: "chat"}, c.unwanted)
+	c.awaitGone(t, ns)
+}
+
+// isTaken makes a graph where somebody else has an object of the name of this child.
+func (c child) isTaken(t *testing.T, g *v1alpha1.DynamoGraphDeployment, example *unstructured.Unstructured) {
+	t.Helper()
+	ns := g.Namespace
+	theirs := example.DeepCopy()
+	theirs.Object["metadata"] = map[string]any{"name": c.name, "namespace": ns, "annotations": map[string]any{"example.com/theirs": "yes"}}
+	delete(theirs.Object, "status")
+	for _, given := range []string{"clusterIP", "clusterIPs"} { // no two Services have one
+		unstructured.RemoveNestedField(theirs.Object, "spec", given)
+	}
+	create(t, theirs)
+	create(t, g)
+	harness.Eventually(t, patience, "the graph names it", func() (bool, string) {
+		message := said(t, ns)
+		return strings.Contains(message, c.kind.Kind+" "+c.name+" exists already"), message
+	})
+	// The way out works.
+	if err := harness.Client(t).Delete(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, ns)
 }
 
 func (c child) read(t *testing.T, ns string) (*unstructured.Unstructured, error) {
@@ -154,12 +204,7 @@ func TestAChildThatNobodyWantsAnyLongerGoes(t *testing.T) {
 			t.Parallel()
 			ns := start(t)
 			create(t, graph(ns))
-			c.await(t, ns)
-			harness.Change(t, client.ObjectKey{Namespace: ns, Name: "chat"}, c.unwanted)
-			harness.Eventually(t, patience, c.name+" is gone", func() (bool, string) {
-				live, err := c.read(t, ns)
-				return apierrors.IsNotFound(err), fmt.Sprintf("still there, deleted at %s; the graph says: %s", live.GetDeletionTimestamp(), said(t, ns))
-			})
+			c.goes(t, ns)
 		})
 	}
 }
@@ -175,21 +220,7 @@ func TestANameThatIsTakenIsReportedForEveryKind(t *testing.T) {
 		example := c.await(t, origin)
 		t.Run(c.kind.Kind, func(t *testing.T) {
 			t.Parallel()
-			ns := start(t)
-			theirs := example.DeepCopy()
-			theirs.Object["metadata"] = map[string]any{"name": c.name, "namespace": ns, "annotations": map[string]any{"example.com/theirs": "yes"}}
-			delete(theirs.Object, "status")
-			create(t, theirs)
-			create(t, graph(ns))
-			harness.Eventually(t, patience, "the graph names it", func() (bool, string) {
-				message := said(t, ns)
-				return strings.Contains(message, c.kind.Kind+" "+c.name+" exists already"), message
-			})
-			// The way out works.
-			if err := harness.Client(t).Delete(t.Context(), theirs); err != nil {
-				t.Fatal(err)
-			}
-			c.await(t, ns)
+			c.isTaken(t, graph(start(t)), example)
 		})
 	}
 }
@@ -217,4 +248,41 @@ func TestServicesThatLeftAGraphAreToldOf(t *testing.T) {
 		all := strings.Join(notes, "\n")
 		return strings.Contains(all, "Services Large, Picker are no longer part of the graph"), all
 	})
+}
+
+// A restricted operator may not read what belongs to the cluster, such as queues. It says so and goes on.
+func TestAGraphOnGroveUnderAnOperatorThatMayNotReadQueues(t *testing.T) {
+	t.Parallel()
+	onGrove := func(ns string) *v1alpha1.DynamoGraphDeployment {
+		return builders.TwoComponents(ns, "chat").
+			Service("Large", v1alpha1.ComponentTypeWorker, builders.Args("python3 -m dynamo.sglang --tp 2"), builders.Nodes(2)).Obj()
+	}
+	ns := start(t)
+	create(t, onGrove(ns))
+	set := child{kind: schema.GroupVersionKind{Group: "grove.io", Version: "v1alpha1", Kind: "PodCliqueSet"}, name: "chat"}
+	example := set.await(t, ns)
+	harness.Eventually(t, patience, "the graph names the queue", func() (bool, string) {
+		message := said(t, ns)
+		return strings.Contains(message, `may not read KAI queues: see that there is a queue "dynamo"`), message
+	})
+	harness.SimulateGrove(t, ns)
+	harness.AwaitReady(t, ns, "chat")
+	if message := said(t, ns); strings.Contains(message, "queue") {
+		t.Errorf("the graph is ready and says %s", message)
+	}
+	key := client.ObjectKey{Namespace: ns, Name: "chat"}
+	harness.Change(t, key, func(g *v1alpha1.DynamoGraphDeployment) {
+		for _, name := range []string{"Decode", "Large"} {
+			builders.Replicas(2)(g.Spec.Services[name])
+		}
+	})
+	harness.AwaitReady(t, ns, "chat")
+	harness.Change(t, key, func(g *v1alpha1.DynamoGraphDeployment) {
+		metav1.SetMetaDataAnnotation(&g.ObjectMeta, names.AnnotationEnableGrove, names.False)
+	})
+	harness.Eventually(t, patience, "the set is deleted", func() (bool, string) {
+		live, err := set.read(t, ns)
+		return apierrors.IsNotFound(err) || live.GetDeletionTimestamp() != nil, said(t, ns)
+	})
+	set.isTaken(t, onGrove(start(t)), example)
 }

@@ -89,6 +89,19 @@ func TestAPIsComeAndGoUnderARunningOperator(t *testing.T) {
 	operator.Stop()
 }
 
+// A restricted operator may not watch definitions. This test is over before the other begins, whose operator works everywhere.
+func TestAnAPIThatComesIsNoticedByARestrictedOperator(t *testing.T) {
+	ns := harness.Namespace(t)
+	operator := harness.StartOperator(t, ns, harness.WithAPIPoll(time.Second))
+	create(t, several(ns, "several", names.False))
+	awaitReason(t, ns, "several", "no multinode orchestrator available")
+	sets := leaderWorkerSets(t)
+	harness.InstallCRDs(t, sets...)
+	awaitSet(t, ns, "several-worker-0")
+	operator.Stop()
+	harness.RemoveCRDs(t, sets...)
+}
+
 // topDown has PodCliqueSets first: what makes objects of the other kinds has to be gone before these can go.
 func topDown(definitions []*apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinition {
 	return slices.SortedStableFunc(slices.Values(definitions), func(a, b *apiextensionsv1.CustomResourceDefinition) int {

@@ -112,8 +112,11 @@ func TestAdmission(t *testing.T) {
 	t.Run("replicas of an adapter are for those who may change them", func(t *testing.T) { replicasGuarded(t, ns) })
 	t.Run("the Secret is deleted", func(t *testing.T) { secretDeleted(t, ns) })
 	t.Run("leaves are renewed", func(t *testing.T) { leavesRenewed(t, ns, first, second) })
+	keys := authorityKeys(t)
 	t.Run("the authority is rotated", func(t *testing.T) { authorityRotated(t, ns, first, second) })
+	keys = append(keys, authorityKeys(t)...)
 	t.Run("a rolling restart", func(t *testing.T) { rollingRestart(t, b, ns, first, second) })
+	t.Run("no log holds a key", func(t *testing.T) { keepsKeys(t, keys, first, second) })
 }
 
 // as acts as somebody else who may do everything that the API server decides about.

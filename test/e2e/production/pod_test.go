@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,8 +196,12 @@ func (p *pod) start() {
 	for i, a := range container.Args {
 		args[i] = p.inside(strings.NewReplacer(expand...).Replace(a))
 	}
+	only := harness.ClusterWide
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--restrictedNamespace=") }) {
+		only = p.namespace
+	}
 	p.Process = harness.StartProcess(p.t, harness.ProcessOptions{
-		User: "system:serviceaccount:" + p.namespace + ":" + p.spec.ServiceAccountName, Kubeconfig: p.credentials(),
+		User: "system:serviceaccount:" + p.namespace + ":" + p.spec.ServiceAccountName, Namespace: only, Kubeconfig: p.credentials(),
 		Health: p.address("health"), Metrics: p.address("metrics"), Flags: args, Env: environment,
 	})
 }
@@ -253,5 +258,22 @@ func (p *pod) serve() {
 	}
 	if behind != 2 {
 		p.t.Errorf("the pod is behind %d Services, want those of the webhooks and of the metrics", behind)
+	}
+}
+
+// leave takes the process from behind its Services, as their controller does with a pod that is told to end.
+func (p *pod) leave() {
+	p.t.Helper()
+	behind := &discoveryv1.EndpointSliceList{}
+	if err := harness.Client(p.t).List(p.t.Context(), behind, client.InNamespace(p.namespace)); err != nil {
+		p.t.Fatal(err)
+	}
+	for i := range behind.Items {
+		if !strings.HasSuffix(behind.Items[i].Name, "-"+p.Name) {
+			continue
+		}
+		if err := harness.Client(p.t).Delete(p.t.Context(), &behind.Items[i]); err != nil {
+			p.t.Fatal(err)
+		}
 	}
 }

@@ -97,6 +97,14 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 			t.Errorf("%s: answer %d, want %d: %.200s", name, code, tc.code, text)
 		}
 	}
+	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} //nolint:gosec // what must not work
+	conn, err := tls.Dial("tcp", p.Metrics, old)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "protocol version") {
+		t.Errorf("a client that knows no more than TLS 1.1: %v, want it turned away for its version", err)
+	}
 }
 
 func TestMetricsOfAnOperatorOfOneNamespaceAreServedToThoseWithTheToken(t *testing.T) {
@@ -203,10 +211,12 @@ func TestAWrongConfigurationEndsTheStartWithEverythingThatIsWrong(t *testing.T) 
 	t.Parallel()
 	p := harness.StartProcess(t, harness.ProcessOptions{
 		User: "operator-wrong", Unready: true, Flags: []string{"--discovery-backend=zookeeper", "--leader-elect", "--enable-webhooks", "--config=" +
-			configFile(t, "webhooks: {clientURL: nowhere}\n")},
+			configFile(t, "logging: {level: loud, encoder: morse}\nwebhooks: {clientURL: nowhere}\n")},
 	})
 	p.AwaitEnd(time.Minute)
-	for _, want := range []string{"--discovery-backend", "--leader-election-id", "webhooks.clientURL"} {
+	for _, want := range []string{
+		"--discovery-backend", "--leader-election-id", "webhooks.clientURL", "logging.level", "logging.encoder", "POD_NAMESPACE",
+	} {
 		if !strings.Contains(p.Log(), want) {
 			t.Errorf("%s is not named: %s", want, p.Log())
 		}
