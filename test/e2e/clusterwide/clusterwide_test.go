@@ -31,6 +31,8 @@ func TestUnderAClusterWideOperator(t *testing.T) {
 			"an edited picker configuration reaches its ConfigMap":        anEditedPickerConfigurationArrives,
 			"a deleted component comes back without a fuss":               aDeletedComponentComesBack,
 			"the later of two graphs with one host hears of it":           theLaterOfTwoGraphsHearsOfIt,
+			"a model of which nobody serves the base says so, and goes":   aModelWithoutABaseSaysSo,
+			"an adapter and a claim are made, given back and let go":      adaptersAndClaimsComeAndGo,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
