@@ -4,7 +4,6 @@
 package placement
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -110,19 +109,16 @@ func (k *Keeper) drop(uid types.UID) {
 	}
 }
 
-// take brings the entries to what is wanted. A call whose purpose is gone is cut off; the worker may have done it all the
-// same, which is then found out.
+// take brings the entries to what is wanted. A call that is under way is waited for: a worker does not stop because nobody
+// listens, and what it does then has to be known. Only what concerns nobody any longer is cut off.
 func (m *model) take(wants []Want) {
 	mentioned := make(map[Target]bool, len(wants))
 	for _, w := range wants {
 		mentioned[w.Target] = true
 		e := m.entries[w.Target]
 		if e == nil {
-			m.entries[w.Target] = &entry{want: w, state: start(w)}
+			m.entries[w.Target] = &entry{want: w}
 			continue
-		}
-		if e.want.URI != w.URI || w.Hold {
-			m.cutOff(e)
 		}
 		if e.want.URI != w.URI {
 			e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // another wish, another chance
@@ -154,9 +150,10 @@ func (k *Keeper) advance(m *model) {
 	due, wake := plan(sorted(m.entries), k.Clock.Now())
 	for _, e := range due {
 		ctx, cancel := context.WithCancel(context.Background())
-		e.state.busy = next(e.state, e.want)
+		c, _ := next(e.state, e.want)
+		e.state.busy = c
 		m.cancel[e] = cancel
-		c, w := e.state.busy, e.want
+		w := e.want
 		k.calls.Go(func() { k.run(ctx, m, e, c, w) })
 	}
 	if m.timer != nil {
@@ -175,17 +172,15 @@ func (k *Keeper) advance(m *model) {
 // run makes the call that an entry is busy with. What it was made for may have changed when it ends.
 func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	began := k.Clock.Now()
-	found, err := k.call(ctx, c, w)
-	k.Count(c.String(), err, k.Clock.Since(began))
+	a := k.call(ctx, c, w)
+	k.Count(c.String(), a.err, k.Clock.Since(began))
 
 	k.mu.Lock()
 	m.cancel[e]()
 	delete(m.cancel, e)
-	cut := e.want.URI != w.URI || e.want.Hold
-	e.state = learn(e.state, w, c, found, err, k.Clock.Now())
-	if cut && err != nil {
-		// That it was cut off is no failure of the endpoint's.
-		e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, ""
+	e.state = learn(e.state, w, c, a, k.Clock.Now())
+	if e.want.URI != w.URI {
+		e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // nobody wants that any longer
 	}
 	if e.want.Hold {
 		e.state = held(e.state)
@@ -200,19 +195,15 @@ func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	}
 }
 
-func (k *Keeper) call(ctx context.Context, c call, w Want) (found bool, err error) {
+func (k *Keeper) call(ctx context.Context, c call, w Want) answer {
 	switch c {
 	case ask:
-		loaded, known, err := k.Calls.Loaded(ctx, w.Address)
-		return known && loaded[w.Name], err
+		loaded, listed, err := k.Calls.Loaded(ctx, w.Address)
+		return answer{err: err, found: loaded[w.Name], listed: listed}
 	case load:
-		return false, k.Calls.Load(ctx, w.Address, w.Name, w.URI)
+		return answer{err: k.Calls.Load(ctx, w.Address, w.Name, w.URI)}
 	case unload:
-		return false, k.Calls.Unload(ctx, w.Address, w.Name)
+		return answer{err: k.Calls.Unload(ctx, w.Address, w.Name)}
 	}
-	return false, nil
-}
-
-func compare(a, b Target) int {
-	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Restarts, b.Restarts))
+	return answer{}
 }

@@ -109,7 +109,7 @@ func keep(t *testing.T, w *workers, test func(k *Keeper)) {
 var anyModel = types.NamespacedName{Namespace: "ns", Name: "m"}
 
 func at(address, uri string) Want {
-	return Want{Target: Target{Pod: types.UID(address), Address: address, Name: "sql"}, URI: uri}
+	return Want{Target: Target{Pod: types.UID(address), Name: "sql"}, Address: address, URI: uri, Recorded: uri}
 }
 
 func TestASlowEndpointHoldsUpNobodyElse(t *testing.T) {
@@ -128,20 +128,24 @@ func TestASlowEndpointHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestAWishThatChangesCutsOffTheCallForTheOldOne(t *testing.T) {
+func TestAWishThatChangesWaitsForTheCallThatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newWorkers()
 	keep(t, w, func(k *Keeper) {
-		w.setSlow("a", true)
 		k.Want("1", anyModel, []Want{at("a", "s3://b")})
 		synctest.Wait()
-		w.setSlow("a", false)
-		k.Want("1", anyModel, []Want{at("a", "s3://other")}) // no need to wait for the time-out
+		w.setSlow("a", true)
+		other := at("a", "s3://other")
+		other.Recorded = "s3://b"
+		k.Want("1", anyModel, []Want{other}) // takes the old one away, slowly
 		synctest.Wait()
-		reports := k.Want("1", anyModel, []Want{at("a", "s3://other")})
-		has, _ := w.at("a")
-		if r := reports[at("a", "").Target]; has != "s3://other" || !r.Settled || r.Problem != "" {
-			t.Errorf("endpoint has %q, reported as %+v", has, r)
+		w.setSlow("a", false)
+		reports := k.Want("1", anyModel, []Want{at("a", "s3://b")})
+		if r := reports[at("a", "").Target]; r.Settled {
+			t.Errorf("settled while a call is under way: %+v", r)
+		}
+		if has, loads := w.at("a"); has != "s3://b" || loads != 1 {
+			t.Errorf("endpoint has %q after %d loads", has, loads)
 		}
 	})
 }
