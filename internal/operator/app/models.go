@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -48,7 +50,7 @@ func models() kind {
 		also: []related{
 			{object: &discoveryv1.EndpointSlice{}, from: mainCache, to: modelsOnBase(hashOfLabel), when: childChanged()},
 			{object: &corev1.Pod{}, from: mainCache, to: modelsOnBase(hashOfLabel), when: childChanged()},
-			{object: &v1alpha1.DynamoModel{}, from: mainCache, to: modelsOnBase(hashOfModel), when: respecified()},
+			{object: &v1alpha1.DynamoModel{}, from: mainCache, to: modelsOnBase(hashOfModel), when: claimsChanged()},
 		},
 		wake: func(p parts) source.Source { return p.answers },
 		reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
@@ -60,6 +62,18 @@ func models() kind {
 func modelReadiness(obj client.Object) string {
 	m, ok := obj.(*v1alpha1.DynamoModel)
 	return readiness(ok && conditions.IsTrue(m.Status.Conditions, v1alpha1.ConditionReady))
+}
+
+// claimsChanged lets through what concerns models that wait for a name.
+func claimsChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isModel := e.ObjectOld.(*v1alpha1.DynamoModel)
+			after, areModels := e.ObjectNew.(*v1alpha1.DynamoModel)
+			return isModel && areModels && !slices.Equal(model.Names(before), model.Names(after))
+		},
+	}
 }
 
 // callWorkers returns what calls workers, and what tells controllers of their answers.
