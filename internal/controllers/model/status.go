@@ -45,7 +45,8 @@ func Status(m *v1alpha1.DynamoModel, seen Seen, now metav1.Time) modelStatus {
 			next.ReadyEndpoints++
 		}
 	}
-	found := verdict{metav1.ConditionTrue, conditions.ServicesFound, fmt.Sprintf("Base model %s is behind %s", m.Spec.BaseModelName, plural(seen.Services, "Service"))}
+	behind := fmt.Sprintf("Base model %s is behind %s", m.Spec.BaseModelName, plural(seen.Services, "Service"))
+	found := verdict{metav1.ConditionTrue, conditions.ServicesFound, behind}
 	if seen.Services == 0 {
 		found = verdict{metav1.ConditionFalse, conditions.NoServicesFound, nobodyServes(m)}
 	}
@@ -166,39 +167,46 @@ func loaded(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint, was v1alpha1
 
 // Events are what users should hear of a change of status, which is transitions only.
 func Events(m *v1alpha1.DynamoModel, next modelStatus) []statusio.Event {
-	var events []statusio.Event
-	warn := func(reason, note string) {
-		events = append(events, statusio.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "Reconcile", Note: note})
-	}
 	was, is := m.Status.Conditions, next.Conditions
 	if valid := conditions.Find(is, v1alpha1.ConditionValid); valid.Status == metav1.ConditionFalse {
-		if old := conditions.Find(was, v1alpha1.ConditionValid); old == nil || old.Status != valid.Status || old.ObservedGeneration != valid.ObservedGeneration {
-			warn(conditions.ValidationFailed, valid.Message)
+		old := conditions.Find(was, v1alpha1.ConditionValid)
+		if old != nil && old.Status == valid.Status && old.ObservedGeneration == valid.ObservedGeneration {
+			return nil
 		}
-		return events
+		return []statusio.Event{warning(conditions.ValidationFailed, valid.Message)}
 	}
+	var events []statusio.Event
 	ready, old := conditions.Find(is, v1alpha1.ConditionEndpointsReady), conditions.Find(was, v1alpha1.ConditionEndpointsReady)
 	if !isFailing(m.Status) && isFailing(next) {
-		warn("PartialEndpointFailure", ready.Message)
+		events = append(events, warning("PartialEndpointFailure", ready.Message))
 	}
 	if old != nil && old.Reason == ready.Reason {
 		return events
 	}
+	return append(events, verdictEvents(ready, old)...)
+}
+
+func warning(reason, note string) statusio.Event {
+	return statusio.Event{Type: corev1.EventTypeWarning, Reason: reason, Action: "Reconcile", Note: note}
+}
+
+// verdictEvents tell of a verdict about the endpoints that differs from the last one.
+func verdictEvents(ready, old *metav1.Condition) []statusio.Event {
 	switch ready.Reason {
 	case conditions.AllEndpointsReady:
-		events = append(events, statusio.Event{Type: corev1.EventTypeNormal, Reason: "EndpointsReady", Action: "Load", Note: ready.Message})
+		return []statusio.Event{{Type: corev1.EventTypeNormal, Reason: "EndpointsReady", Action: "Load", Note: ready.Message}}
 	case conditions.EndpointsDiscovered:
-		events = append(events, statusio.Event{Type: corev1.EventTypeNormal, Reason: ready.Reason, Action: "Reconcile", Note: ready.Message})
+		return []statusio.Event{{Type: corev1.EventTypeNormal, Reason: ready.Reason, Action: "Reconcile", Note: ready.Message}}
 	case conditions.NoEndpoints:
-		warn("NoEndpointsFound", ready.Message)
+		return []statusio.Event{warning("NoEndpointsFound", ready.Message)}
 	case conditions.ModelNameTaken:
-		warn(ready.Reason, ready.Message)
+		return []statusio.Event{warning(ready.Reason, ready.Message)}
 	case conditions.EndpointsNotReady:
 		if old != nil && old.Status == metav1.ConditionTrue && old.ObservedGeneration == ready.ObservedGeneration {
-			warn(ready.Reason, ready.Message)
+			return []statusio.Event{warning(ready.Reason, ready.Message)}
 		}
 	}
-	return events
+	return nil
 }
 
 // isFailing tells whether some endpoint failed to do what it was asked for.
