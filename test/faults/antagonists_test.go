@@ -164,7 +164,11 @@ func (b *bed) restored(t *testing.T, ns string, want Snapshot, kinds []string) t
 func (d deed) do(t *testing.T, object client.Object) {
 	t.Helper()
 	if d.patch == "" {
-		remove(t, object, metav1.DeletePropagationBackground)
+		// What went with its owner, which was deleted before it, is gone as well.
+		err := harness.Client(t).Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
 		return
 	}
 	if err := harness.Client(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(d.patch)), antagonist); err != nil {

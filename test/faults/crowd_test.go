@@ -149,6 +149,7 @@ func TestANamespaceGoesWithItsGraphs(t *testing.T) {
 	}
 	b.record(t, r)
 	ns, wire := b.begin(t)
+	harness.LosesRights(t, ns)
 	b.makeCrowd(t, ns, graphs)
 	b.rest(t, ns, wire)
 	began := time.Now()

@@ -55,6 +55,7 @@ type disaster struct {
 func (b *bed) surviveKill(t *testing.T, d disaster, r *Result) {
 	t.Helper()
 	ns, wire := harness.Namespace(t), NewWire()
+	harness.LosesRights(t, ns)
 	launch(t, ns, wire)
 	make := func(from, to int) {
 		for i := from; i < to; i++ {

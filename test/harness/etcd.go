@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -71,17 +70,6 @@ func StartEtcd(t testing.TB) *Etcd {
 		return err == nil, fmt.Sprint(err)
 	})
 	return e
-}
-
-// UnusedAddress returns an address of this machine at which nobody listens.
-func UnusedAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find an unused address: %v", err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // Put stores keys, as processes do that want to be found.

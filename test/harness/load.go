@@ -35,10 +35,16 @@ type Load struct {
 	sent    int
 	failed  []string
 	stopped bool
+	strict  bool
 }
 
-// StartLoad has something sent so many times per second until it is stopped. An error means that a request was lost. A machine that
-// is too slow for the rate fails the test.
+// Strict has the load fail its test where the machine is too slow for the rate. Others only say how much they sent.
+func (l *Load) Strict() *Load {
+	l.strict = true
+	return l
+}
+
+// StartLoad has something sent so many times per second until it is stopped. An error means that a request was lost.
 func StartLoad(t testing.TB, perSecond int, send func(context.Context) error) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -91,7 +97,7 @@ func (l *Load) count() int {
 	return l.sent
 }
 
-// Stop ends the load and fails the test if anything was lost, or if there was less of it than was asked for.
+// Stop ends the load and fails the test if anything was lost, or, if it is strict, if there was less of it than was asked for.
 func (l *Load) Stop(what string) {
 	l.t.Helper()
 	l.cancel()
@@ -102,7 +108,7 @@ func (l *Load) Stop(what string) {
 	l.stopped = true
 	rate := rateOf(l.sent, time.Since(l.begin))
 	l.t.Logf("%s: %d requests, %.1f per second of %d asked for, %d lost", what, l.sent, rate, l.asked, len(l.failed))
-	if tooSlow(rate, l.asked) {
+	if l.strict && tooSlow(rate, l.asked) {
 		l.t.Errorf("%s: %.1f requests per second were sent, less than %d %% of %d: the machine is too slow to prove anything", what, rate, loadShare, l.asked)
 	}
 	if len(l.failed) > 0 {

@@ -48,7 +48,7 @@ func TestALoadFailsWhenRequestsAreLostOrTooFew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := &notebook{TB: t}
-			l := StartLoad(n, tc.perSecond, tc.send)
+			l := StartLoad(n, tc.perSecond, tc.send).Strict()
 			l.More(20)
 			l.Stop(name)
 			all := strings.Join(n.errors, "\n")

@@ -110,10 +110,21 @@ func lookedAtAgain(t *testing.T, s *Stage) {
 	if passes := Passes(t, s.Operator, graphKind) - before; passes < hundred {
 		t.Errorf("graphs were looked at %d times, so that nothing was counted", passes)
 	}
-	// The Lease is renewed once a second. A loaded machine may do it less often; nobody does it more often.
-	if n, most := FoldUpkeep(records, OperatorUser).Leases, int(time.Since(begin)/time.Second)+1; n > most {
-		t.Errorf("%d requests for the Lease, want at most %d", n, most)
+	// The Lease is renewed once a second. A loaded machine may do it less often; nobody does it more often. Who was late
+	// reads the Lease before it writes it.
+	if n, most := renewals(records), int(time.Since(begin)/time.Second)+1; n > most {
+		t.Errorf("the Lease was renewed %d times, want %d at most", n, most)
 	}
+}
+
+func renewals(records []localcluster.AuditRecord) int {
+	n := 0
+	for _, r := range records {
+		if r.User == OperatorUser && r.Resource == "leases" && r.Verb == "update" {
+			n++
+		}
+	}
+	return n
 }
 
 func takenOver(t *testing.T, s *Stage) {

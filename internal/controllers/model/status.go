@@ -130,22 +130,7 @@ func endpoint(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) v1alpha1.E
 	if info.Message != "" || seen.Holder != "" || m.Spec.Source == nil {
 		return info
 	}
-	known, looked := seen.Known[target(e, m.Spec.ModelName)]
-	switch {
-	case !looked || known.Unsure:
-		// Until it says otherwise, an endpoint is what it was when it was last looked at.
-		was := entryOf(m, e)
-		info.Ready = was.Ready && recordedURI(m, e, m.Spec.ModelName) == m.Spec.Source.URI
-		if info.Ready == was.Ready {
-			info.Message = was.Message
-		}
-	case known.Problem != "":
-		info.Message = notLoaded + known.Problem
-	case known.Waits:
-		info.Message = "has the adapter from another source and waits for its turn"
-	default:
-		info.Ready = known.Settled && known.Loaded
-	}
+	info.Ready, info.Message = serving(m, seen, e)
 	for _, a := range info.Adapters {
 		if a.Name != m.Spec.ModelName {
 			info.Ready = false
@@ -155,6 +140,25 @@ func endpoint(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) v1alpha1.E
 		}
 	}
 	return info
+}
+
+// serving tells whether an endpoint that can be called serves the adapter, or why not.
+func serving(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) (bool, string) {
+	known, looked := seen.Known[target(e, m.Spec.ModelName)]
+	switch {
+	case !looked || known.Unsure:
+		// Until it says otherwise, an endpoint is what it was when it was last looked at.
+		was := entryOf(m, e)
+		if was.Ready && recordedURI(m, e, m.Spec.ModelName) != m.Spec.Source.URI {
+			return false, ""
+		}
+		return was.Ready, was.Message
+	case known.Problem != "":
+		return false, notLoaded + known.Problem
+	case known.Waits:
+		return false, "has the adapter from another source and waits for its turn"
+	}
+	return known.Settled && known.Loaded, ""
 }
 
 // records are the adapters that an endpoint has, or may have. A source is recorded when the endpoint is known to have nothing of

@@ -285,3 +285,13 @@ func TestWhoFightsIsToldByTheFieldsThatBothSet(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatSeveralOwnersShareIsNotFoughtOver(t *testing.T) {
+	t.Parallel()
+	had := state{uid: "u", hash: "h"}
+	for belongs, want := range map[belonging.Belonging]bool{belonging.Owned: true, belonging.Shared: false, belonging.Borrowed: false} {
+		if got := isCorrection(Intent{Hash: "h", belongs: belongs}, had); got != want {
+			t.Errorf("%v: %t", belongs, got)
+		}
+	}
+}

@@ -33,7 +33,11 @@ func (a *Applier) patient(ctx context.Context, intent Intent, live client.Object
 	return wait
 }
 
-func isCorrection(intent Intent, seen state) bool { return seen.uid != "" && seen.hash == intent.Hash }
+// isCorrection tells whether a child had this content before. What several owners share, each of them changes until all have
+// heard of each other: that is no fight.
+func isCorrection(intent Intent, seen state) bool {
+	return seen.uid != "" && seen.hash == intent.Hash && !intent.belongs.IsShared()
+}
 
 // contest adds to a result with whom the children of a stage are being fought over.
 func (a *Applier) contest(stage []Intent, result *Result) {

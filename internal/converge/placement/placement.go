@@ -105,28 +105,42 @@ func next(s state, w Want) (call, time.Time) {
 	switch {
 	case w.Hold:
 		return none, time.Time{}
-	case w.URI == "" && s.seen == absent && s.maybe != "":
-		return unload, later(s.again, s.until) // for what comes late
-	case w.URI == "" && s.seen == absent:
-		return none, time.Time{}
-	case w.URI == "" && s.refused:
-		return ask, s.again
 	case w.URI == "":
-		return unload, s.again // whether or not it is there: asking first would take as long
+		return away(s)
 	case s.maybe != "" && s.maybe != w.URI:
 		return unload, later(s.again, s.until) // what comes late would be taken for what is wanted
-	case s.seen == unseen && s.blind && w.Recorded != w.URI:
-		return unload, s.again
-	case s.seen == unseen && s.blind:
-		return load, s.again // if it has it, that changes nothing
 	case s.seen == unseen:
-		return ask, s.again
+		return look(s, w), s.again
 	case s.seen == absent && w.Recorded == w.URI:
 		return load, s.again
 	case s.seen == present && s.uri != w.URI:
 		return unload, s.again
 	}
 	return none, time.Time{}
+}
+
+// away is the next call to an endpoint that should not have the name.
+func away(s state) (call, time.Time) {
+	switch {
+	case s.seen == absent && s.maybe != "":
+		return unload, later(s.again, s.until) // for what comes late
+	case s.seen == absent:
+		return none, time.Time{}
+	case s.refused:
+		return ask, s.again
+	}
+	return unload, s.again // whether or not it is there: asking first would take as long
+}
+
+// look is the next call to an endpoint of which nobody knows whether it has the name.
+func look(s state, w Want) call {
+	switch {
+	case !s.blind:
+		return ask
+	case w.Recorded != w.URI:
+		return unload
+	}
+	return load // if it has it, that changes nothing
 }
 
 func later(a, b time.Time) time.Time {

@@ -73,7 +73,7 @@ const (
 func startLoad(t *testing.T, ns string) *harness.Load {
 	t.Helper()
 	api := harness.Client(t)
-	return harness.StartLoad(t, rate, func(ctx context.Context) error { return api.Create(ctx, frontend(ns, uniqueName()), client.DryRunAll) })
+	return harness.StartLoad(t, rate, func(ctx context.Context) error { return api.Create(ctx, frontend(ns, uniqueName()), client.DryRunAll) }).Strict()
 }
 
 // TestAdmission is one story: the webhooks of an installation from its first minute to its upgrade.
