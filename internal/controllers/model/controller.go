@@ -70,6 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	seen, err := r.see(ctx, m)
 	if err != nil {
+		r.Status.Tell(m, warning("EndpointDiscoveryFailed", err.Error()))
 		return reconcile.Result{}, err
 	}
 	seen.Problems = plan.Problems

@@ -99,7 +99,8 @@ func Desired(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
 		if seen.Holder == "" {
 			want := placement.Want{Target: target(e, m.Spec.ModelName), Address: e.Address, URI: m.Spec.Source.URI, Hold: !callable(e)}
 			want.Recorded = recordedURI(m, e, m.Spec.ModelName)
-			settled = seen.Known[want.Target].Settled
+			known := seen.Known[want.Target]
+			settled = known.Settled || known.Stuck
 			if e.Terminating {
 				want.URI, want.Hold, settled = "", e.Problem != "", true
 			}
@@ -109,8 +110,9 @@ func Desired(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
 			if a.Name == m.Spec.ModelName {
 				continue
 			}
-			// The model was renamed. What it was called before stays until it can be had under its new name. Where another model has
-			// that, there is nothing to wait for, and two that change names would wait for each other.
+			// The model was renamed. What it was called before stays until it can be had under its new name, or until an endpoint
+			// refuses that name long enough to have no room for both. Where another model has the new name, there is nothing to
+			// wait for, and two that change names would wait for each other.
 			hold := e.Problem != "" || !e.Terminating && !e.Ready || seen.Holder == "" && !settled
 			wants = append(wants, placement.Want{Target: target(e, a.Name), Address: e.Address, Recorded: a.URI, Hold: hold})
 		}

@@ -86,6 +86,11 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 			Seen{Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{at("org/sql"): {Settled: true, Loaded: true}}},
 			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old"}},
 		},
+		"renamed, and no room for both": {
+			adapter(had("a", "before", "s3://b/old")),
+			Seen{Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{at("org/sql"): {Stuck: true, Problem: "full"}}},
+			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old"}},
+		},
 		"renamed to a name that is taken": {
 			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"},
 			[]placement.Want{{Target: at("before"), Recorded: "s3://b/old"}},

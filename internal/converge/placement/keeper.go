@@ -27,8 +27,9 @@ type Keeper struct {
 	Changed func(model types.NamespacedName)
 	// Count is told of every call that ended.
 	Count func(operation string, err error, took time.Duration)
-	// May tells whether the operator may act in a namespace at the moment.
-	May func(namespace string) bool
+	// Enter makes a call to a namespace unless the operator may not act there, ends its context when it no longer may, and tells
+	// whether it was made.
+	Enter func(ctx context.Context, namespace string, call func(context.Context)) bool
 
 	mu     sync.Mutex
 	models map[types.UID]*model
@@ -92,6 +93,20 @@ func (m *model) reports() map[Target]Report {
 	return reports
 }
 
+// Doubt makes everything uncertain that is known of the endpoints in a namespace: another operator has worked there.
+func (k *Keeper) Doubt(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, m := range k.models {
+		if m.name.Namespace != namespace {
+			continue
+		}
+		for _, e := range m.entries {
+			e.state = held(e.state)
+		}
+	}
+}
+
 // Forget drops a model. Calls that are under way are cut off.
 func (k *Keeper) Forget(uid types.UID) {
 	k.mu.Lock()
@@ -144,7 +159,7 @@ func (m *model) cutOff(e *entry) {
 
 // advance starts every call that is due, and sees to it that somebody comes back for the rest.
 func (k *Keeper) advance(m *model) {
-	if k.ended || !k.May(m.name.Namespace) {
+	if k.ended {
 		return
 	}
 	due, wake := plan(sorted(m.entries), k.Clock.Now())
@@ -172,8 +187,10 @@ func (k *Keeper) advance(m *model) {
 // run makes the call that an entry is busy with. What it was made for may have changed when it ends.
 func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	began := k.Clock.Now()
-	a := k.call(ctx, c, w)
-	k.Count(c.String(), a.err, k.Clock.Since(began))
+	a := answer{err: errElsewhere}
+	if k.Enter(ctx, m.name.Namespace, func(ctx context.Context) { a = k.call(ctx, c, w) }) {
+		k.Count(c.String(), a.err, k.Clock.Since(began))
+	}
 
 	k.mu.Lock()
 	m.cancel[e]()

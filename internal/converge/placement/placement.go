@@ -8,6 +8,7 @@ package placement
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,7 +27,12 @@ const (
 	afterwards = 15 * time.Second
 	// blindAfter is how many times an endpoint is asked in vain for what it has.
 	blindAfter = 3
+	// stuckAfter is how many times an endpoint refuses to load a name before room is made by what can go.
+	stuckAfter = 3
 )
+
+// errElsewhere is why a call was not made in a namespace that belongs to another operator, or may do so.
+var errElsewhere = errors.New("another operator may be at work in the namespace")
 
 // Target is a name on an endpoint. An endpoint whose pod was replaced, or whose containers were started again, is another.
 type Target struct {
@@ -60,6 +66,8 @@ type Report struct {
 	// Waits tells that the endpoint has the name from another source and that it is not its turn to change, Unsure that the
 	// endpoint was not asked yet, so that what was recorded of it may be true.
 	Waits, Unsure bool
+	// Stuck tells that the endpoint refuses to load the name, again and again.
+	Stuck bool
 }
 
 // sight is how much is known.
@@ -189,9 +197,12 @@ func learn(s state, w Want, c call, a answer, now time.Time) state {
 
 // failed is the state after a call that failed.
 func (s state) failed(w Want, c call, err error, now time.Time) state {
-	s.problem = err.Error()
 	s.tries++
 	s.again = now.Add(pause(s.tries))
+	if errors.Is(err, errElsewhere) {
+		return s // nothing was asked
+	}
+	s.problem = err.Error()
 	doubtful := lora.IsDoubtful(err)
 	switch {
 	case c == ask && s.tries >= blindAfter:
@@ -297,6 +308,7 @@ func (e *entry) report() Report {
 		r.Problem = ""
 	}
 	r.Unsure = !w.Hold && s.seen == unseen && s.problem == "" && w.Recorded != "" && w.Recorded == w.URI
+	r.Stuck = s.seen == absent && w.URI != "" && s.tries >= stuckAfter
 	r.Waits = s.busy == none && swaps(c, s, w) && s.problem == ""
 	return r
 }

@@ -52,7 +52,8 @@ func models() kind {
 			{object: &corev1.Pod{}, from: mainCache, to: modelsOnBase(hashOfLabel), when: childChanged()},
 			{object: &v1alpha1.DynamoModel{}, from: mainCache, to: modelsOnBase(hashOfModel), when: claimsChanged()},
 		},
-		wake: func(p parts) source.Source { return p.answers },
+		wake:   func(p parts) source.Source { return p.answers },
+		begins: func(p parts, namespace string) { p.workers.Doubt(namespace) },
 		reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
 			return &model.Reconciler{Tools: t, Endpoints: observe.Endpoints{Cache: t.Cache}, Keeper: p.workers}
 		},
@@ -85,8 +86,7 @@ func callWorkers(c *config.Config, a around) (*placement.Keeper, source.Source) 
 	changed := make(chan event.GenericEvent, answered)
 	keeper := &placement.Keeper{
 		Calls: lora.NewClient(dial, workerTimeout), Clock: clock.RealClock{},
-		May:   func(namespace string) bool { return !a.land.isForeign(namespace) },
-		Count: a.sight.metrics.CalledWorker,
+		Enter: a.land.enter, Count: a.sight.metrics.CalledWorker,
 		Changed: func(name types.NamespacedName) {
 			changed <- event.GenericEvent{Object: &v1alpha1.DynamoModel{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 		},

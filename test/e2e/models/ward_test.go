@@ -39,6 +39,9 @@ type ward struct {
 	namespace string
 	operator  *harness.Operator
 
+	// made changes every engine that is made.
+	made []func(*mockengine.WorkerOptions)
+
 	mu      sync.Mutex
 	engines map[string]*engine // by the address of the pod
 }
@@ -56,9 +59,9 @@ func serving(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 }
 
 // newWard makes a graph with so many workers, and waits until each has an engine and the graph is ready.
-func newWard(t *testing.T, workers int32) *ward {
+func newWard(t *testing.T, workers int32, made ...func(*mockengine.WorkerOptions)) *ward {
 	t.Helper()
-	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}}
+	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}, made: made}
 	w.startOperator()
 	w.create(builders.TwoComponents(w.namespace, "chat").Change("Decode", serving, builders.Replicas(workers)).Obj())
 	harness.AwaitReady(w.T, w.namespace, "chat")
@@ -146,12 +149,16 @@ func (w *ward) start(pod *corev1.Pod) *engine {
 	if err != nil {
 		w.Fatal(err)
 	}
-	e := &engine{pod: pod.Name, address: listener.Addr().String(), Worker: mockengine.NewWorker(mockengine.WorkerOptions{
+	options := mockengine.WorkerOptions{
 		Identity: mockengine.Identity{Instance: pod.Name, Namespace: w.namespace + "-chat", Component: pod.Labels[names.LabelComponent]},
 		Model:    base, Clock: clock.RealClock{}, Log: logr.Discard(), Publisher: publisher, Grace: time.Second,
 		Engine: mockengine.EngineOptions{Limits: mockengine.DefaultLimits(), Timing: mockengine.DefaultTiming()},
 		Exit:   func(int) {},
-	})}
+	}
+	for _, change := range w.made {
+		change(&options)
+	}
+	e := &engine{pod: pod.Name, address: listener.Addr().String(), Worker: mockengine.NewWorker(options)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Serve(ctx, listener) }()
