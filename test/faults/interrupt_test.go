@@ -44,17 +44,19 @@ func TestAnInterruptionAtAnyWriteLosesNothing(t *testing.T) {
 	}
 }
 
-// interruptEverywhere tells a story twice without a fault, which also shows that it always ends the same way, and then once for
-// each write and each way to interrupt it.
+// interruptEverywhere tells a story without a fault, in a full run twice, which also shows that it always ends the same way, and
+// then once for each write and each way to interrupt it.
 func interruptEverywhere(t *testing.T, b *bed, name string) {
 	t.Helper()
 	want := b.tell(t, scenarios[name], Fault{}, nil)
-	twice := b.tell(t, scenarios[name], Fault{}, &want)
-	if diff := want.differs(twice); diff != "" {
-		t.Fatalf("the story does not end the same way twice, so it cannot be compared:\n%s", diff)
+	writes := len(want.writes)
+	if *full {
+		twice := b.tell(t, scenarios[name], Fault{}, &want)
+		if diff := want.differs(twice); diff != "" {
+			t.Fatalf("the story does not end the same way twice, so it cannot be compared:\n%s", diff)
+		}
+		writes = min(writes, len(twice.writes)) // status writes may be one more or less
 	}
-	// Status writes may be one more or less.
-	writes := min(len(want.writes), len(twice.writes))
 	if writes == 0 {
 		t.Fatal("the operator wrote nothing, so there is nothing to interrupt")
 	}
