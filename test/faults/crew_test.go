@@ -71,9 +71,12 @@ func makePod(t *testing.T, ns string, i int) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("worker-%d", i), Labels: map[string]string{
-			names.LabelGraph: "somebody", names.LabelBaseModelHash: names.ModelHash(baseModel),
+			names.LabelGraph: "somebody", names.LabelComponent: "worker", names.LabelBaseModelHash: names.ModelHash(baseModel),
 		}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: builders.Image}}},
+		Spec: corev1.PodSpec{
+			// The volume of a token has another name every time.
+			AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "main", Image: builders.Image}},
+		},
 	}
 	if err := harness.Client(t).Create(t.Context(), pod); err != nil {
 		t.Fatalf("create pod: %v", err)

@@ -5,10 +5,12 @@ package models
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,11 +122,10 @@ func TestAPodWithAnAddressOfTheSixthVersionIsCalledThere(t *testing.T) {
 	const address = "fd00:10:244::17"
 	model := &w.pods()[0]
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "sixth", Labels: map[string]string{
-			names.LabelGraph: "other", names.LabelBaseModelHash: names.ModelHash(base),
-		}},
-		Spec: *model.Spec.DeepCopy(),
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "sixth", Labels: maps.Clone(model.Labels)},
+		Spec:       *model.Spec.DeepCopy(),
 	}
+	delete(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey) // or it would be taken for one too many
 	pod.Spec.NodeName, pod.Spec.SchedulerName = "", "nobody"
 	w.create(pod)
 	pod.Status.PodIPs = []corev1.PodIP{{IP: address}}

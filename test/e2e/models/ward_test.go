@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -66,7 +67,30 @@ func newWard(t *testing.T, workers int32, made ...func(*mockengine.WorkerOptions
 	w.create(builders.TwoComponents(w.namespace, "chat").Change("Decode", serving, builders.Replicas(workers)).Obj())
 	harness.AwaitReady(w.T, w.namespace, "chat")
 	w.staff(int(workers))
+	w.awaitBehind(int(workers))
 	return w
+}
+
+// awaitBehind waits until so many pods are ready behind the Service of the base model: a model is ready when all are that it
+// knows of, and must not be taken for ready with fewer.
+func (w *ward) awaitBehind(want int) {
+	w.Helper()
+	harness.Eventually(w.T, patience, "pods behind the Service of the base model", func() (bool, string) {
+		var slices discoveryv1.EndpointSliceList
+		err := harness.Client(w.T).List(w.Context(), &slices, client.InNamespace(w.namespace), client.MatchingLabels{names.LabelBaseModelHash: names.ModelHash(base)})
+		if err != nil {
+			w.Fatal(err)
+		}
+		ready := map[string]bool{} // a pod can be behind several Services
+		for _, s := range slices.Items {
+			for _, e := range s.Endpoints {
+				if e.Conditions.Ready != nil && *e.Conditions.Ready && e.TargetRef != nil {
+					ready[e.TargetRef.Name] = true
+				}
+			}
+		}
+		return len(ready) == want, fmt.Sprintf("%d of %d", len(ready), want)
+	})
 }
 
 // startOperator starts an operator that reaches the engines.
