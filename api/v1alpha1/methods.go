@@ -275,4 +275,4 @@ func (a *DynamoGraphDeploymentScalingAdapter) GetState() string {
 func (d *DynamoComponentDeployment) GetObservedGeneration() int64 { return d.Status.ObservedGeneration }
 
 // GetObservedGeneration is the generation that the status is about.
-func (d *DynamoGraphDeployment) GetObservedGeneration() int64 { return d.Status.ObservedGeneration }
+func (g *DynamoGraphDeployment) GetObservedGeneration() int64 { return g.Status.ObservedGeneration }

@@ -101,7 +101,7 @@ func startWorker(t *testing.T, name string) (worker *mockengine.Worker, address 
 		Engine: mockengine.EngineOptions{Limits: mockengine.DefaultLimits(), Timing: mockengine.DefaultTiming()},
 		Exit:   func(int) {},
 	})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ends in a cleanup, which the test's own context does not outlive
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := worker.Serve(ctx, listener); err != nil {

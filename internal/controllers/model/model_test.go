@@ -77,6 +77,30 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 			[]placement.Want{{Target: at("org/sql"), Recorded: "s3://b/new"}},
 		},
 		"terminating and strange": {adapter(), Seen{Endpoints: []observe.Endpoint{goingStrange}}, []placement.Want{{Target: at("org/sql"), Hold: true}}},
+		"name taken": {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"}, nil},
+		"invalid":    {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Problems: field.ErrorList{field.Required(nil, "")}}, nil},
+		"base model": {
+			adapter(func(m *v1alpha1.DynamoModel) { m.Spec.ModelType, m.Spec.Source = v1alpha1.ModelTypeBase, nil }),
+			Seen{Endpoints: []observe.Endpoint{ready("a")}}, nil,
+		},
+	} {
+		for i := range tc.want {
+			tc.want[i].Address = "a"
+		}
+		if diff := cmp.Diff(tc.want, Desired(tc.model, tc.seen)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestARenamedAdapterGoesWhenTheNewNameIsThereOrCannotBe(t *testing.T) {
+	t.Parallel()
+	at := func(name string) placement.Target { return placement.Target{Pod: "a", Name: name} }
+	for name, tc := range map[string]struct {
+		model *v1alpha1.DynamoModel
+		seen  Seen
+		want  []placement.Want
+	}{
 		"renamed, not yet there": {
 			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}},
 			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old", Hold: true}},
@@ -94,12 +118,6 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 		"renamed to a name that is taken": {
 			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"},
 			[]placement.Want{{Target: at("before"), Recorded: "s3://b/old"}},
-		},
-		"name taken": {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"}, nil},
-		"invalid":    {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Problems: field.ErrorList{field.Required(nil, "")}}, nil},
-		"base model": {
-			adapter(func(m *v1alpha1.DynamoModel) { m.Spec.ModelType, m.Spec.Source = v1alpha1.ModelTypeBase, nil }),
-			Seen{Endpoints: []observe.Endpoint{ready("a")}}, nil,
 		},
 	} {
 		for i := range tc.want {

@@ -296,6 +296,10 @@ func (e *entry) isWithout() bool {
 	return e.state.seen != present || e.state.busy == unload
 }
 
+func (e *entry) isStuck() bool {
+	return e.state.seen == absent && e.want.URI != "" && e.state.tries >= stuckAfter
+}
+
 func (e *entry) report() Report {
 	s, w := e.state, e.want
 	c, _ := next(s, w)
@@ -308,7 +312,7 @@ func (e *entry) report() Report {
 		r.Problem = ""
 	}
 	r.Unsure = !w.Hold && s.seen == unseen && s.problem == "" && w.Recorded != "" && w.Recorded == w.URI
-	r.Stuck = s.seen == absent && w.URI != "" && s.tries >= stuckAfter
+	r.Stuck = e.isStuck()
 	r.Waits = s.busy == none && swaps(c, s, w) && s.problem == ""
 	return r
 }
