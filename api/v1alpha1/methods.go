@@ -270,3 +270,9 @@ func (a *DynamoGraphDeploymentScalingAdapter) GetState() string {
 	ready, _ := a.IsReady()
 	return stateOf(ready)
 }
+
+// GetObservedGeneration is the generation that the status is about.
+func (d *DynamoComponentDeployment) GetObservedGeneration() int64 { return d.Status.ObservedGeneration }
+
+// GetObservedGeneration is the generation that the status is about.
+func (g *DynamoGraphDeployment) GetObservedGeneration() int64 { return g.Status.ObservedGeneration }

@@ -63,17 +63,25 @@ type EndpointInfo struct {
 	// +required
 	Ready bool `json:"ready"`
 
-	// Name of the LoRA that this endpoint is known to have.
+	// Adapters that this model has brought to this endpoint, or is about to: the present one, and those of earlier names until
+	// they are gone. They are recorded before anything is loaded.
 	// +optional
-	LoadedName string `json:"loadedName,omitempty"`
-
-	// Source that this endpoint has it from.
-	// +optional
-	LoadedURI string `json:"loadedURI,omitempty"`
+	Adapters []EndpointAdapter `json:"adapters,omitempty"`
 
 	// Why the endpoint is not ready, from its latest answer.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// EndpointAdapter is an adapter that an endpoint has, or may have.
+type EndpointAdapter struct {
+	// Name that it is loaded under.
+	// +required
+	Name string `json:"name"`
+
+	// Source that it is from, if it is there.
+	// +required
+	URI string `json:"uri"`
 }
 
 // DynamoModelStatus reports where the model was found.

@@ -39,7 +39,8 @@ type FaultKind string
 
 // Kinds of faults.
 const (
-	// FaultLatency delays the operation by Delay. On start it is a slow start.
+	// FaultLatency delays the operation by Delay. On start it is a slow start. A load goes on when nobody waits for it any more,
+	// as that of a worker does.
 	FaultLatency FaultKind = "latency"
 	// FaultHang never answers; it ends with the client or the worker.
 	FaultHang FaultKind = "hang"

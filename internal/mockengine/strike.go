@@ -6,6 +6,7 @@ package mockengine
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -39,6 +40,9 @@ type strikeAt struct {
 func (w *Worker) happen(rw http.ResponseWriter, r *http.Request, f Fault) bool {
 	switch f.Kind {
 	case FaultLatency:
+		if f.On == OnLoad || f.On == OnUnload {
+			r = r.WithContext(context.WithoutCancel(r.Context()))
+		}
 		w.pause(r, w.options.Clock.After(f.Delay.Duration))
 		return true
 	case FaultHang:

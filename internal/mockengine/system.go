@@ -174,7 +174,7 @@ func (w *Worker) unload(rw http.ResponseWriter, r *http.Request) {
 	}
 	id, found := w.adapters.unload(name)
 	if !found {
-		writeJSON(rw, http.StatusNotFound, loraAnswer{Status: statusError, Message: "adapter " + name + " is not loaded", Name: name})
+		writeJSON(rw, http.StatusOK, loraAnswer{Status: statusError, Message: "adapter " + name + " is not loaded", Name: name})
 		return
 	}
 	if err := w.announce(context.WithoutCancel(r.Context()), name); err != nil {

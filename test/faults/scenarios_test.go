@@ -28,6 +28,8 @@ type scenario struct {
 	ended func(t *testing.T, namespace string)
 	// etcd gives the operator an etcd, in which there is a key of component solo.
 	etcd bool
+	// crew puts workers of the base model into the namespace.
+	crew bool
 	// upgrade, unless nil, ends the operator before During and starts the next one with these flags after it.
 	upgrade []string
 }
@@ -218,6 +220,44 @@ var scenarios = map[string]scenario{
 		ended:   func(t *testing.T, ns string) { scaled(t, ns, 1) },
 		upgrade: []string{"--operator-version=9.9.9"},
 	},
+	"load an adapter": {
+		during: createModel,
+		ended:  modelReady,
+		crew:   true,
+	},
+	"load an adapter from another source": {
+		before: createModelReady,
+		during: func(t *testing.T, ns string) { changeModel(t, ns, `{"spec":{"source":{"uri":"s3://bucket/better"}}}`) },
+		ended:  modelReady,
+		crew:   true,
+	},
+	"rename an adapter": {
+		before: createModelReady,
+		during: func(t *testing.T, ns string) { changeModel(t, ns, `{"spec":{"modelName":"acme/better"}}`) },
+		ended:  modelReady,
+		crew:   true,
+	},
+	"delete a model": {
+		before: createModelReady,
+		during: func(t *testing.T, ns string) {
+			remove(t, &v1alpha1.DynamoModel{ObjectMeta: named(ns, "sql")}, metav1.DeletePropagationBackground)
+		},
+		ended: func(t *testing.T, ns string) { gone(t, ns, "sql", &v1alpha1.DynamoModel{}) },
+		crew:  true,
+	},
+	"delete one of two models with a name": {
+		before: func(t *testing.T, ns string) {
+			makeModel(t, loraModel(ns, "first", "acme/sql", "s3://bucket/first"))
+			awaitModel(t, ns, "first", metav1.ConditionTrue)
+			createModel(t, ns)
+			awaitModel(t, ns, "sql", metav1.ConditionFalse)
+		},
+		during: func(t *testing.T, ns string) {
+			remove(t, &v1alpha1.DynamoModel{ObjectMeta: named(ns, "first")}, metav1.DeletePropagationBackground)
+		},
+		ended: modelReady,
+		crew:  true,
+	},
 }
 
 // rich is a graph with an adapter and a claim.
@@ -253,7 +293,7 @@ func graphGone(t *testing.T, ns string) {
 func named(ns, name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
 
 func servesModel(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
-	s.ModelRef = &v1alpha1.ModelReference{Name: "acme/tiny-1b"}
+	s.ModelRef = &v1alpha1.ModelReference{Name: baseModel}
 }
 
 func createReady(t *testing.T, ns string) {

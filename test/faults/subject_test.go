@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+	"github.com/dynamo-operator/dynamo-operator/internal/mockengine"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
@@ -27,8 +28,14 @@ type subject interface {
 // launch starts an operator behind a wire: ours in this process, or whatever -faults.binary names.
 func launch(t *testing.T, ns string, wire *Wire, flags ...string) subject {
 	t.Helper()
+	return launchWith(t, ns, wire, nil, flags...)
+}
+
+// launchWith starts an operator that reaches workers in a way of its own.
+func launchWith(t *testing.T, ns string, wire *Wire, dial mockengine.Dial, flags ...string) subject {
+	t.Helper()
 	if *binary == "" {
-		return harness.StartOperator(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...))
+		return harness.StartOperator(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...), harness.WithWorkers(dial))
 	}
 	return launchBinary(t, ns, wire, blackBox{path: *binary, arguments: append(strings.Fields(*arguments), flags...)})
 }

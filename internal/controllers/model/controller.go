@@ -56,6 +56,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !ok {
 		return reconcile.Result{}, nil
 	}
+	if was := r.Plans.UID(req.NamespacedName); was != "" && was != m.UID {
+		r.forget(req) // made again between two looks
+	}
 	plan := r.Plan(m, "", func() controllers.Plan { return controllers.Plan{Problems: admission.Model(m)} })
 	if m.DeletionTimestamp != nil {
 		return r.part(ctx, m)
@@ -67,12 +70,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	seen, err := r.see(ctx, m)
 	if err != nil {
+		r.Status.Tell(m, warning("EndpointDiscoveryFailed", err.Error()))
 		return reconcile.Result{}, err
 	}
 	seen.Problems = plan.Problems
-	seen.Known = r.Keeper.Want(m.UID, req.NamespacedName, Desired(m, seen))
-	held, err := r.store(ctx, m, seen)
-	return reconcile.Result{RequeueAfter: held}, err
+	stored, held, err := r.store(ctx, m, seen)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	// What is about to be loaded is stored by now.
+	r.Keeper.Want(m.UID, req.NamespacedName, Desired(stored, seen))
+	return reconcile.Result{RequeueAfter: held}, nil
 }
 
 // see reads what a model depends on.
@@ -93,14 +101,18 @@ func (r *Reconciler) see(ctx context.Context, m *v1alpha1.DynamoModel) (Seen, er
 	return seen, nil
 }
 
-// store writes a status and the events that go with it.
-func (r *Reconciler) store(ctx context.Context, m *v1alpha1.DynamoModel, seen Seen) (time.Duration, error) {
+// store writes a status and the events that go with it, and returns the model as it is stored then.
+func (r *Reconciler) store(ctx context.Context, m *v1alpha1.DynamoModel, seen Seen) (*v1alpha1.DynamoModel, time.Duration, error) {
 	after := m.DeepCopy()
 	after.Status = Status(m, seen, r.Now())
-	return r.Status.Write(ctx, statusio.Change{
+	held, err := r.Status.Write(ctx, statusio.Change{
 		Kind: kind, Before: m, After: after, Was: m.Status.Conditions, Is: after.Status.Conditions,
-		Events: Events(m, after.Status),
+		Transition: isTransition(m.Status, after.Status), Events: Events(m, after.Status),
 	})
+	if held > 0 || err != nil {
+		return m, held, err
+	}
+	return after, 0, nil
 }
 
 // part has the endpoints of a model that is being deleted drop its adapter, for as long as there is patience.
@@ -109,7 +121,7 @@ func (r *Reconciler) part(ctx context.Context, m *v1alpha1.DynamoModel) (reconci
 	if !hasFinalizer(m) {
 		return reconcile.Result{}, nil // it goes when others let it
 	}
-	left := r.partings.left(m.UID, r.Clock.Now())
+	left := r.partings.left(m.UID, m.DeletionTimestamp.Time, r.Clock.Now())
 	seen, err := r.see(ctx, m)
 	if err != nil && r.partings.tell(m.UID) {
 		r.Status.Tell(m, statusio.Event{Type: corev1.EventTypeWarning, Reason: conditions.CleanupFailed, Action: "Delete", Note: err.Error()})

@@ -20,7 +20,7 @@ import (
 func FuzzPass(f *testing.F) {
 	const random = "\x01\x7f\x00\xff\x10\x03\x80\x42 any bytes will do, the more the stranger the object \x01\x02\x03\xfe\xfd"
 	f.Add([]byte(`{"metadata":{"name":"m"},"spec":{"modelName":"a","baseModelName":"b","modelType":"lora","source":{"uri":"s3://x"}}}`), []byte(random))
-	f.Add([]byte(`{"spec":{"modelType":"LORA"},"status":{"endpoints":[{"address":"","podName":"","ready":true,"loadedName":"x"}]}}`), []byte(random))
+	f.Add([]byte(`{"spec":{"modelType":"LORA"},"status":{"endpoints":[{"address":"","podName":"","ready":true,"adapters":[{"name":"x","uri":"s3://y"}]}]}}`), []byte(random))
 	f.Fuzz(func(t *testing.T, text, random []byte) {
 		m := &v1alpha1.DynamoModel{}
 		if len(random) == 0 || json.Unmarshal(text, m) != nil {

@@ -36,8 +36,9 @@ func adapter(change ...func(*v1alpha1.DynamoModel)) *v1alpha1.DynamoModel {
 func had(address, name, uri string) func(*v1alpha1.DynamoModel) {
 	return func(m *v1alpha1.DynamoModel) {
 		m.Status.Endpoints = append(m.Status.Endpoints, v1alpha1.EndpointInfo{
-			Address: address, PodName: "pod-" + address, Ready: true, LoadedName: name, LoadedURI: uri,
+			Address: address, PodName: "pod-" + address, Ready: true, Adapters: []v1alpha1.EndpointAdapter{{Name: name, URI: uri}},
 		})
+		m.Status.ObservedGeneration = 1
 	}
 }
 
@@ -52,14 +53,23 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 	going.Terminating = true
 	strange.Problem = "not a pod's"
 	goingStrange.Terminating, goingStrange.Problem = true, "gone"
-	at := func(name string) placement.Target { return placement.Target{Pod: "a", Address: "a", Name: name} }
+	at := func(name string) placement.Target { return placement.Target{Pod: "a", Name: name} }
 	for name, tc := range map[string]struct {
 		model *v1alpha1.DynamoModel
 		seen  Seen
 		want  []placement.Want
 	}{
-		"new":       {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}}},
-		"known":     {adapter(had("a", "org/sql", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new", Recorded: "s3://b/old"}}},
+		"new": {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}}},
+		"known": {
+			adapter(had("a", "org/sql", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}},
+			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new", Recorded: "s3://b/old"}},
+		},
+		"loaded by the reference": {
+			adapter(func(m *v1alpha1.DynamoModel) {
+				m.Status.Endpoints = []v1alpha1.EndpointInfo{{Address: "a", PodName: "pod-a", Ready: true}}
+			}),
+			Seen{Endpoints: []observe.Endpoint{ready("a")}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new", Recorded: "s3://b/new"}},
+		},
 		"not ready": {adapter(), Seen{Endpoints: []observe.Endpoint{notReady}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new", Hold: true}}},
 		"strange":   {adapter(), Seen{Endpoints: []observe.Endpoint{strange}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new", Hold: true}}},
 		"terminating": {
@@ -67,15 +77,6 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 			[]placement.Want{{Target: at("org/sql"), Recorded: "s3://b/new"}},
 		},
 		"terminating and strange": {adapter(), Seen{Endpoints: []observe.Endpoint{goingStrange}}, []placement.Want{{Target: at("org/sql"), Hold: true}}},
-		"renamed, not yet there": {
-			adapter(had("a", "before", "s3://b/new")), Seen{Endpoints: []observe.Endpoint{ready("a")}},
-			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Hold: true}},
-		},
-		"renamed, and there": {
-			adapter(had("a", "before", "s3://b/new")),
-			Seen{Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{at("org/sql"): {Settled: true, Loaded: true}}},
-			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before")}},
-		},
 		"name taken": {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"}, nil},
 		"invalid":    {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Problems: field.ErrorList{field.Required(nil, "")}}, nil},
 		"base model": {
@@ -83,6 +84,45 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 			Seen{Endpoints: []observe.Endpoint{ready("a")}}, nil,
 		},
 	} {
+		for i := range tc.want {
+			tc.want[i].Address = "a"
+		}
+		if diff := cmp.Diff(tc.want, Desired(tc.model, tc.seen)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestARenamedAdapterGoesWhenTheNewNameIsThereOrCannotBe(t *testing.T) {
+	t.Parallel()
+	at := func(name string) placement.Target { return placement.Target{Pod: "a", Name: name} }
+	for name, tc := range map[string]struct {
+		model *v1alpha1.DynamoModel
+		seen  Seen
+		want  []placement.Want
+	}{
+		"renamed, not yet there": {
+			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}},
+			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old", Hold: true}},
+		},
+		"renamed, and there": {
+			adapter(had("a", "before", "s3://b/old")),
+			Seen{Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{at("org/sql"): {Settled: true, Loaded: true}}},
+			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old"}},
+		},
+		"renamed, and no room for both": {
+			adapter(had("a", "before", "s3://b/old")),
+			Seen{Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{at("org/sql"): {Stuck: true, Problem: "full"}}},
+			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old"}},
+		},
+		"renamed to a name that is taken": {
+			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"},
+			[]placement.Want{{Target: at("before"), Recorded: "s3://b/old"}},
+		},
+	} {
+		for i := range tc.want {
+			tc.want[i].Address = "a"
+		}
 		if diff := cmp.Diff(tc.want, Desired(tc.model, tc.seen)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -102,12 +142,19 @@ func TestTheOldestOfTwoModelsHasTheName(t *testing.T) {
 		named("other-base", 2*time.Hour, func(m *v1alpha1.DynamoModel) { m.Spec.BaseModelName = "x" }),
 		named("no-adapter", 2*time.Hour, func(m *v1alpha1.DynamoModel) { m.Spec.ModelType = v1alpha1.ModelTypeBase }),
 	}
-	var got []string
-	for i := range all[:3] {
-		got = append(got, Holder(&all[i], all))
+	holders := func() (got []string) {
+		for i := range all[:3] {
+			got = append(got, Holder(&all[i], all))
+		}
+		return got
 	}
-	if diff := cmp.Diff([]string{"", "b", "b"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"", "b", "b"}, holders()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// Who has brought it to an endpoint has it, also under another name.
+	all = append(all, named("renamed", 0, func(m *v1alpha1.DynamoModel) { m.Spec.ModelName = "x" }, had("a", "org/sql", "s3://b/new")))
+	if diff := cmp.Diff([]string{"renamed", "renamed", "renamed"}, holders()); diff != "" {
+		t.Errorf("while a renamed one has it (-want +got):\n%s", diff)
 	}
 }
 
@@ -115,7 +162,11 @@ func TestTheOldestOfTwoModelsHasTheName(t *testing.T) {
 func told(s modelStatus) string {
 	var lines []string
 	for _, e := range s.Endpoints {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %t %s %s %s", e.Address, e.Ready, e.LoadedName, e.LoadedURI, e.Message)))
+		var has []string
+		for _, a := range e.Adapters {
+			has = append(has, a.Name+"="+a.URI)
+		}
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %t [%s] %s", e.Address, e.Ready, strings.Join(has, " "), e.Message)))
 	}
 	lines = append(lines, fmt.Sprintf("%d/%d", s.ReadyEndpoints, s.TotalEndpoints))
 	for _, c := range s.Conditions {
@@ -129,30 +180,38 @@ func TestStatusSaysOfEveryEndpointHowFarItIs(t *testing.T) {
 	notReady, going := ready("d"), ready("e")
 	notReady.Ready, going.Terminating = false, true
 	at := func(address, name string) placement.Target {
-		return placement.Target{Pod: types.UID(address), Address: address, Name: name}
+		return placement.Target{Pod: types.UID(address), Name: name}
 	}
-	m := adapter(had("b", "org/sql", "s3://b/new"), had("d", "org/sql", "s3://b/old"), had("g", "before", "s3://b/new"))
+	m := adapter(had("b", "org/sql", "s3://b/new"), had("d", "org/sql", "s3://b/old"), had("f", "org/sql", "s3://b/old"),
+		had("g", "before", "s3://b/new"), had("h", "org/sql", "s3://b/old"), had("i", "org/sql", "s3://b/new"))
 	seen := Seen{
-		Services:  1,
-		Endpoints: []observe.Endpoint{ready("a"), ready("b"), ready("c"), notReady, going, ready("f"), ready("g")},
+		Services: 1,
+		Endpoints: []observe.Endpoint{
+			ready("a"), ready("b"), ready("c"), notReady, going, ready("f"), ready("g"), ready("h"), ready("i"),
+		},
 		Known: map[placement.Target]placement.Report{
 			at("a", "org/sql"): {Settled: true, Loaded: true, URI: "s3://b/new"},
 			at("b", "org/sql"): {Unsure: true},
-			at("c", "org/sql"): {Problem: "no such bucket"},
+			at("c", "org/sql"): {Problem: "no such bucket", Absent: true},
 			at("f", "org/sql"): {Loaded: true, URI: "s3://b/old", Waits: true},
-			at("g", "org/sql"): {Settled: true, Loaded: true, URI: "s3://b/new"},
+			at("g", "org/sql"): {Settled: true, Loaded: true, URI: "s3://b/new", Absent: false},
 			at("g", "before"):  {Loaded: true, Problem: "no answer"},
+			at("h", "org/sql"): {Absent: true},
+			at("i", "org/sql"): {Problem: "no answer"},
 		},
 	}
-	want := `a true org/sql s3://b/new
-b true org/sql s3://b/new
-c false   not loaded: no such bucket
-d false org/sql s3://b/old the pod is not ready
-f false org/sql s3://b/old has the adapter from another source and waits for its turn
-g false before s3://b/new still has the adapter as before: no answer
-2/6
-EndpointsReady False NotReady: 2 of 6 endpoints are ready; pod-c: not loaded: no such bucket; pod-d: the pod is not ready; pod-f: has the adapter from another source and waits for its turn; and 1 more
-Ready False NotReady: 2 of 6 endpoints are ready; pod-c: not loaded: no such bucket; pod-d: the pod is not ready; pod-f: has the adapter from another source and waits for its turn; and 1 more
+	// A source is recorded before it is loaded, and kept while there is a doubt.
+	want := `a true []
+b true [org/sql=s3://b/new]
+c false [org/sql=s3://b/new] not loaded: no such bucket
+d false [org/sql=s3://b/old] the pod is not ready
+f false [org/sql=s3://b/old] has the adapter from another source and waits for its turn
+g false [before=s3://b/new] still has the adapter as before: no answer
+h false [org/sql=s3://b/new]
+i false [org/sql=s3://b/new] not loaded: no answer
+2/8
+EndpointsReady False NotReady: 2 of 8 endpoints are ready; pod-c: not loaded: no such bucket; pod-d: the pod is not ready; pod-f: has the adapter from another source and waits for its turn; and 2 more
+Ready False NotReady: 2 of 8 endpoints are ready; pod-c: not loaded: no such bucket; pod-d: the pod is not ready; pod-f: has the adapter from another source and waits for its turn; and 2 more
 ServicesFound True ServicesFound: Base model acme/tiny-1b is behind 1 Service
 Valid True ValidationPassed: The spec is valid`
 	if diff := cmp.Diff(want, told(Status(m, seen, now))); diff != "" {
@@ -166,9 +225,9 @@ func TestVerdictsAndEvents(t *testing.T) {
 	notReady := ready("b")
 	notReady.Ready = false
 	loaded := Seen{Services: 2, Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{
-		{Pod: "a", Address: "a", Name: "org/sql"}: {Settled: true, Loaded: true, URI: "s3://b/new"}}}
+		{Pod: "a", Name: "org/sql"}: {Settled: true, Loaded: true, URI: "s3://b/new"}}}
 	failing := Seen{Services: 2, Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{
-		{Pod: "a", Address: "a", Name: "org/sql"}: {Problem: "no such bucket"}}}
+		{Pod: "a", Name: "org/sql"}: {Problem: "no such bucket"}}}
 	after := func(m *v1alpha1.DynamoModel, seen Seen) *v1alpha1.DynamoModel {
 		next := m.DeepCopy()
 		next.Status = Status(m, seen, now)
@@ -210,8 +269,9 @@ func TestVerdictsAndEvents(t *testing.T) {
 
 func TestAPartingSaysWhoStillHasTheAdapter(t *testing.T) {
 	t.Parallel()
-	m := adapter(had("b", "before", "s3://b/new"))
-	seen := Seen{Endpoints: []observe.Endpoint{ready("a"), ready("b"), {Address: "c", PodName: "pod-c", Problem: "gone"}}}
+	m := adapter(had("a", "org/sql", "s3://b/new"), had("b", "before", "s3://b/new"))
+	m.Status.Endpoints[1].Adapters = append(m.Status.Endpoints[1].Adapters, v1alpha1.EndpointAdapter{Name: "org/sql", URI: "s3://b/new"})
+	seen := Seen{Endpoints: []observe.Endpoint{ready("a"), ready("b"), {Address: "c", PodName: "pod-c", Problem: "gone"}, ready("never")}}
 	known := map[placement.Target]placement.Report{}
 	for _, w := range Undone(m, seen) {
 		known[w.Target] = placement.Report{Settled: true}
@@ -223,7 +283,7 @@ func TestAPartingSaysWhoStillHasTheAdapter(t *testing.T) {
 	if e.Reason != "LoRAUnloaded" || e.Note != "The adapter was unloaded from 2 endpoints" {
 		t.Errorf("in the end: %+v", e)
 	}
-	known[placement.Target{Pod: "b", Address: "b", Name: "before"}] = placement.Report{Problem: "no answer within 15s"}
+	known[placement.Target{Pod: "b", Name: "before"}] = placement.Report{Problem: "no answer within 15s"}
 	e, _ = Judge(seen, known).Event()
 	if e.Reason != "LoRAUnloadFailed" || e.Note != "1 endpoint may still have the adapter: pod-b: no answer within 15s" {
 		t.Errorf("with a failure: %+v", e)

@@ -20,8 +20,12 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
-// patience is how long the deletion of a model waits for its endpoints.
-const patience = 30 * time.Second
+const (
+	// patience is how long the deletion of a model waits for its endpoints.
+	patience = 30 * time.Second
+	// oneCall is how long an operator waits that comes late.
+	oneCall = 15 * time.Second
+)
 
 // Parting is how far the endpoints of a model that is being deleted are.
 type Parting struct {
@@ -36,7 +40,7 @@ func Judge(seen Seen, known map[placement.Target]placement.Report) Parting {
 	for _, e := range seen.Endpoints {
 		count, pending := 0, ""
 		for target, report := range known {
-			if target.Address != e.Address || target.Pod != e.Pod {
+			if target.Pod != e.Pod || target.Restarts != e.Restarts {
 				continue
 			}
 			count++
@@ -83,8 +87,8 @@ type partings struct {
 	told  map[types.UID]bool
 }
 
-// left is how much patience is left for a model.
-func (p *partings) left(uid types.UID, now time.Time) time.Duration {
+// left is how much patience is left for a model that was deleted at some time.
+func (p *partings) left(uid types.UID, deleted, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since == nil {
@@ -93,7 +97,7 @@ func (p *partings) left(uid types.UID, now time.Time) time.Duration {
 	if _, ok := p.since[uid]; !ok {
 		p.since[uid] = now
 	}
-	return patience - now.Sub(p.since[uid])
+	return max(patience-now.Sub(deleted), oneCall-now.Sub(p.since[uid]))
 }
 
 // tell tells whether how a parting ended is still to be said, once.

@@ -5,6 +5,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,54 +116,75 @@ func plural(n int, thing string) string {
 // endpoint is what the status says of one endpoint.
 func endpoint(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) v1alpha1.EndpointInfo {
 	info := v1alpha1.EndpointInfo{Address: e.Address, PodName: e.PodName}
-	was := recorded(m, e)
 	switch {
 	case e.Problem != "":
 		info.Message = e.Problem
 	case !e.Ready:
 		info.Message = "the pod is not ready"
 	}
-	if !IsAdapter(m) || seen.Holder != "" {
+	if !IsAdapter(m) {
 		info.Ready = info.Message == ""
-		if seen.Holder != "" {
-			info.Ready, info.Message = false, ""
-		}
 		return info
 	}
-	if info.Message != "" {
-		info.LoadedName, info.LoadedURI = was.LoadedName, was.LoadedURI // what it had will be looked for
+	info.Adapters = records(m, seen, e)
+	if info.Message != "" || seen.Holder != "" || m.Spec.Source == nil {
 		return info
 	}
-	return loaded(m, seen, e, was)
-}
-
-// loaded is what the status says of an endpoint that adapters are loaded into.
-func loaded(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint, was v1alpha1.EndpointInfo) v1alpha1.EndpointInfo {
-	info := v1alpha1.EndpointInfo{Address: e.Address, PodName: e.PodName}
-	known := seen.Known[target(e, m.Spec.ModelName)]
-	if known.Unsure {
-		return was // until it says otherwise
-	}
-	info.Ready = known.Settled && known.Loaded
-	if known.Loaded {
-		info.LoadedName, info.LoadedURI = m.Spec.ModelName, known.URI
-	}
-	switch {
-	case known.Problem != "":
-		info.Message = notLoaded + known.Problem
-	case known.Waits:
-		info.Message = "has the adapter from another source and waits for its turn"
-	}
-	if was.LoadedName == "" || was.LoadedName == m.Spec.ModelName {
-		return info
-	}
-	if old := seen.Known[target(e, was.LoadedName)]; !old.Settled {
-		info.LoadedName, info.LoadedURI, info.Ready = was.LoadedName, was.LoadedURI, false
-		if old.Problem != "" {
-			info.Message = fmt.Sprintf("still has the adapter as %s: %s", was.LoadedName, old.Problem)
+	info.Ready, info.Message = serving(m, seen, e)
+	for _, a := range info.Adapters {
+		if a.Name != m.Spec.ModelName {
+			info.Ready = false
+			if problem := seen.Known[target(e, a.Name)].Problem; problem != "" {
+				info.Message = fmt.Sprintf("still has the adapter as %s: %s", a.Name, problem)
+			}
 		}
 	}
 	return info
+}
+
+// serving tells whether an endpoint that can be called serves the adapter, or why not.
+func serving(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) (bool, string) {
+	known, looked := seen.Known[target(e, m.Spec.ModelName)]
+	switch {
+	case !looked || known.Unsure:
+		// Until it says otherwise, an endpoint is what it was when it was last looked at.
+		was := entryOf(m, e)
+		if was.Ready && recordedURI(m, e, m.Spec.ModelName) != m.Spec.Source.URI {
+			return false, ""
+		}
+		return was.Ready, was.Message
+	case known.Problem != "":
+		return false, notLoaded + known.Problem
+	case known.Waits:
+		return false, "has the adapter from another source and waits for its turn"
+	}
+	return known.Settled && known.Loaded, ""
+}
+
+// records are the adapters that an endpoint has, or may have. A source is recorded when the endpoint is known to have nothing of
+// the name, which is before it is loaded, and stays until it is known to be gone.
+func records(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) []v1alpha1.EndpointAdapter {
+	var next []v1alpha1.EndpointAdapter
+	main := v1alpha1.EndpointAdapter{Name: m.Spec.ModelName}
+	for _, a := range recorded(m, e) {
+		known := seen.Known[target(e, a.Name)]
+		switch {
+		case a.Name == m.Spec.ModelName:
+			main.URI = a.URI
+			if known.Absent && seen.Holder != "" {
+				main.URI = ""
+			}
+		case !known.Absent || !known.Settled:
+			next = append(next, a)
+		}
+	}
+	if seen.Holder == "" && m.Spec.Source != nil && seen.Known[target(e, m.Spec.ModelName)].Absent {
+		main.URI = m.Spec.Source.URI
+	}
+	if main.URI != "" {
+		next = append(next, main)
+	}
+	return next
 }
 
 // Events are what users should hear of a change of status, which is transitions only.
@@ -207,6 +229,17 @@ func verdictEvents(ready, old *metav1.Condition) []statusio.Event {
 		}
 	}
 	return nil
+}
+
+// isTransition tells whether something changed that others wait for: what endpoints have, or are about to.
+func isTransition(before, after modelStatus) bool {
+	all := func(s modelStatus) (adapters []v1alpha1.EndpointAdapter) {
+		for _, e := range s.Endpoints {
+			adapters = append(append(adapters, v1alpha1.EndpointAdapter{Name: e.PodName}), e.Adapters...)
+		}
+		return adapters
+	}
+	return !slices.Equal(all(before), all(after))
 }
 
 // isFailing tells whether some endpoint failed to do what it was asked for.

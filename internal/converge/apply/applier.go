@@ -224,8 +224,8 @@ func (a *Applier) act(ctx context.Context, owner client.Object, intent Intent, l
 // create makes a child of which none is known.
 func (a *Applier) create(ctx context.Context, owner client.Object, intent Intent) outcome {
 	seen := a.memory.get(owner.GetUID(), intent.Key)
-	if seen.uid != "" {
-		// It was there. Whoever took it away may be taking the owner away, too.
+	if seen.uid != "" || wasJudged(owner) {
+		// It was there, as far as anybody knows. Whoever took it away may be taking the owner away, too.
 		if going, err := a.isGoing(ctx, owner); going || err != nil {
 			return outcome{failed: err}
 		}
@@ -240,6 +240,13 @@ func (a *Applier) create(ctx context.Context, owner client.Object, intent Intent
 		return a.found(ctx, owner, intent, nil)
 	}
 	return a.first(ctx, owner, intent)
+}
+
+// wasJudged tells whether the status of an owner is about its present spec. What it has none of then was there before, unless it
+// could not be made.
+func wasJudged(owner client.Object) bool {
+	judged, ok := owner.(interface{ GetObservedGeneration() int64 })
+	return ok && judged.GetObservedGeneration() > 0 && judged.GetObservedGeneration() == owner.GetGeneration()
 }
 
 // first applies an intent of which no child is known. It does not force: a conflict means that a stranger has the name.

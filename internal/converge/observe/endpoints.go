@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -158,13 +159,17 @@ func foldEndpoints(all []discoveryv1.EndpointSlice, pods map[string]*corev1.Pod)
 	})
 }
 
-// prefer orders the addresses of one pod: those that can be called first, then those of the fourth version.
+// prefer orders what several EndpointSlices say of one pod: what can be called first, then what stays, what is ready, and what
+// has an address of the fourth version.
 func prefer(a, b Endpoint) int {
-	return cmp.Or(cmp.Compare(len(a.Problem), len(b.Problem)), cmp.Compare(isSixth(a), isSixth(b)), cmp.Compare(a.Address, b.Address))
+	return cmp.Or(cmp.Compare(len(a.Problem), len(b.Problem)), cmp.Compare(number(a.Terminating), number(b.Terminating)),
+		cmp.Compare(number(b.Ready), number(a.Ready)), cmp.Compare(number(isSixth(a)), number(isSixth(b))), cmp.Compare(a.Address, b.Address))
 }
 
-func isSixth(e Endpoint) int {
-	if len(e.Address) > len("http://") && e.Address[len("http://")] == '[' {
+func isSixth(e Endpoint) bool { return strings.HasPrefix(e.Address, "http://[") }
+
+func number(b bool) int {
+	if b {
 		return 1
 	}
 	return 0

@@ -4,7 +4,6 @@
 package placement
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -28,8 +27,9 @@ type Keeper struct {
 	Changed func(model types.NamespacedName)
 	// Count is told of every call that ended.
 	Count func(operation string, err error, took time.Duration)
-	// May tells whether the operator may act in a namespace at the moment.
-	May func(namespace string) bool
+	// Enter makes a call to a namespace unless the operator may not act there, ends its context when it no longer may, and tells
+	// whether it was made.
+	Enter func(ctx context.Context, namespace string, call func(context.Context)) bool
 
 	mu     sync.Mutex
 	models map[types.UID]*model
@@ -93,6 +93,20 @@ func (m *model) reports() map[Target]Report {
 	return reports
 }
 
+// Doubt makes everything uncertain that is known of the endpoints in a namespace: another operator has worked there.
+func (k *Keeper) Doubt(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, m := range k.models {
+		if m.name.Namespace != namespace {
+			continue
+		}
+		for _, e := range m.entries {
+			e.state = held(e.state)
+		}
+	}
+}
+
 // Forget drops a model. Calls that are under way are cut off.
 func (k *Keeper) Forget(uid types.UID) {
 	k.mu.Lock()
@@ -110,19 +124,16 @@ func (k *Keeper) drop(uid types.UID) {
 	}
 }
 
-// take brings the entries to what is wanted. A call whose purpose is gone is cut off; the worker may have done it all the
-// same, which is then found out.
+// take brings the entries to what is wanted. A call that is under way is waited for: a worker does not stop because nobody
+// listens, and what it does then has to be known. Only what concerns nobody any longer is cut off.
 func (m *model) take(wants []Want) {
 	mentioned := make(map[Target]bool, len(wants))
 	for _, w := range wants {
 		mentioned[w.Target] = true
 		e := m.entries[w.Target]
 		if e == nil {
-			m.entries[w.Target] = &entry{want: w, state: start(w)}
+			m.entries[w.Target] = &entry{want: w}
 			continue
-		}
-		if e.want.URI != w.URI || w.Hold {
-			m.cutOff(e)
 		}
 		if e.want.URI != w.URI {
 			e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // another wish, another chance
@@ -148,15 +159,16 @@ func (m *model) cutOff(e *entry) {
 
 // advance starts every call that is due, and sees to it that somebody comes back for the rest.
 func (k *Keeper) advance(m *model) {
-	if k.ended || !k.May(m.name.Namespace) {
+	if k.ended {
 		return
 	}
 	due, wake := plan(sorted(m.entries), k.Clock.Now())
 	for _, e := range due {
 		ctx, cancel := context.WithCancel(context.Background())
-		e.state.busy = next(e.state, e.want)
+		c, _ := next(e.state, e.want)
+		e.state.busy = c
 		m.cancel[e] = cancel
-		c, w := e.state.busy, e.want
+		w := e.want
 		k.calls.Go(func() { k.run(ctx, m, e, c, w) })
 	}
 	if m.timer != nil {
@@ -175,17 +187,17 @@ func (k *Keeper) advance(m *model) {
 // run makes the call that an entry is busy with. What it was made for may have changed when it ends.
 func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	began := k.Clock.Now()
-	found, err := k.call(ctx, c, w)
-	k.Count(c.String(), err, k.Clock.Since(began))
+	a := answer{err: errElsewhere}
+	if k.Enter(ctx, m.name.Namespace, func(ctx context.Context) { a = k.call(ctx, c, w) }) {
+		k.Count(c.String(), a.err, k.Clock.Since(began))
+	}
 
 	k.mu.Lock()
 	m.cancel[e]()
 	delete(m.cancel, e)
-	cut := e.want.URI != w.URI || e.want.Hold
-	e.state = learn(e.state, w, c, found, err, k.Clock.Now())
-	if cut && err != nil {
-		// That it was cut off is no failure of the endpoint's.
-		e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, ""
+	e.state = learn(e.state, w, c, a, k.Clock.Now())
+	if e.want.URI != w.URI {
+		e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // nobody wants that any longer
 	}
 	if e.want.Hold {
 		e.state = held(e.state)
@@ -200,19 +212,15 @@ func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	}
 }
 
-func (k *Keeper) call(ctx context.Context, c call, w Want) (found bool, err error) {
+func (k *Keeper) call(ctx context.Context, c call, w Want) answer {
 	switch c {
 	case ask:
-		loaded, known, err := k.Calls.Loaded(ctx, w.Address)
-		return known && loaded[w.Name], err
+		loaded, listed, err := k.Calls.Loaded(ctx, w.Address)
+		return answer{err: err, found: loaded[w.Name], listed: listed}
 	case load:
-		return false, k.Calls.Load(ctx, w.Address, w.Name, w.URI)
+		return answer{err: k.Calls.Load(ctx, w.Address, w.Name, w.URI)}
 	case unload:
-		return false, k.Calls.Unload(ctx, w.Address, w.Name)
+		return answer{err: k.Calls.Unload(ctx, w.Address, w.Name)}
 	}
-	return false, nil
-}
-
-func compare(a, b Target) int {
-	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Restarts, b.Restarts))
+	return answer{}
 }

@@ -36,6 +36,13 @@ func (w *workers) at(address string) (uri string, loads int) {
 	return w.has[address], w.loads[address]
 }
 
+// take takes the adapter from an endpoint behind everybody's back.
+func (w *workers) take(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.has, address)
+}
+
 // setSlow makes an endpoint slow, or quick again.
 func (w *workers) setSlow(address string, slow bool) {
 	w.mu.Lock()
@@ -93,7 +100,7 @@ func keep(t *testing.T, w *workers, test func(k *Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &Keeper{
 			Calls: w, Clock: clock.RealClock{}, Changed: func(types.NamespacedName) {},
-			Count: func(string, error, time.Duration) {}, May: func(string) bool { return true },
+			Count: func(string, error, time.Duration) {}, Enter: enter,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -106,10 +113,16 @@ func keep(t *testing.T, w *workers, test func(k *Keeper)) {
 	})
 }
 
+// enter lets every call through.
+func enter(ctx context.Context, _ string, call func(context.Context)) bool {
+	call(ctx)
+	return true
+}
+
 var anyModel = types.NamespacedName{Namespace: "ns", Name: "m"}
 
 func at(address, uri string) Want {
-	return Want{Target: Target{Pod: types.UID(address), Address: address, Name: "sql"}, URI: uri}
+	return Want{Target: Target{Pod: types.UID(address), Name: "sql"}, Address: address, URI: uri, Recorded: uri}
 }
 
 func TestASlowEndpointHoldsUpNobodyElse(t *testing.T) {
@@ -128,20 +141,24 @@ func TestASlowEndpointHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestAWishThatChangesCutsOffTheCallForTheOldOne(t *testing.T) {
+func TestAWishThatChangesWaitsForTheCallThatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newWorkers()
 	keep(t, w, func(k *Keeper) {
-		w.setSlow("a", true)
 		k.Want("1", anyModel, []Want{at("a", "s3://b")})
 		synctest.Wait()
-		w.setSlow("a", false)
-		k.Want("1", anyModel, []Want{at("a", "s3://other")}) // no need to wait for the time-out
+		w.setSlow("a", true)
+		other := at("a", "s3://other")
+		other.Recorded = "s3://b"
+		k.Want("1", anyModel, []Want{other}) // takes the old one away, slowly
 		synctest.Wait()
-		reports := k.Want("1", anyModel, []Want{at("a", "s3://other")})
-		has, _ := w.at("a")
-		if r := reports[at("a", "").Target]; has != "s3://other" || !r.Settled || r.Problem != "" {
-			t.Errorf("endpoint has %q, reported as %+v", has, r)
+		w.setSlow("a", false)
+		reports := k.Want("1", anyModel, []Want{at("a", "s3://b")})
+		if r := reports[at("a", "").Target]; r.Settled {
+			t.Errorf("settled while a call is under way: %+v", r)
+		}
+		if has, loads := w.at("a"); has != "s3://b" || loads != 1 {
+			t.Errorf("endpoint has %q after %d loads", has, loads)
 		}
 	})
 }
@@ -152,8 +169,6 @@ func TestWhatFailedIsTriedAgainByItself(t *testing.T) {
 	var changes sync.Map
 	keep(t, w, func(k *Keeper) {
 		k.Changed = func(m types.NamespacedName) { changes.Store(m, true) }
-		var barred atomic.Bool
-		k.May = func(string) bool { return !barred.Load() }
 		failing := &failingOnce{workers: w}
 		k.Calls = failing
 		k.Want("1", anyModel, []Want{at("a", "s3://b")})
@@ -173,11 +188,55 @@ func TestWhatFailedIsTriedAgainByItself(t *testing.T) {
 		if len(k.models) != 0 {
 			t.Error("the model is remembered")
 		}
+	})
+}
+
+func TestNobodyIsCalledInANamespaceOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorkers()
+	keep(t, w, func(k *Keeper) {
+		var barred atomic.Bool
+		k.Enter = func(ctx context.Context, _ string, call func(context.Context)) bool {
+			return !barred.Load() && enter(ctx, "", call)
+		}
 		barred.Store(true)
-		k.Want("1", anyModel, []Want{at("z", "s3://b")})
+		k.Want("1", anyModel, []Want{at("a", "s3://b")})
+		<-time.After(time.Hour)
 		synctest.Wait()
-		if has, _ := w.at("z"); has != "" {
-			t.Error("an endpoint was called in a namespace of others")
+		if has, _ := w.at("a"); has != "" {
+			t.Error("an endpoint was called")
+		}
+		if r := k.Known("1")[at("a", "").Target]; r.Settled || r.Problem != "" {
+			t.Errorf("told of an endpoint that nobody called: %+v", r)
+		}
+		barred.Store(false)
+		<-time.After(lastRetry)
+		synctest.Wait()
+		if has, _ := w.at("a"); has != "s3://b" {
+			t.Error("the endpoint was not called when it could be")
+		}
+	})
+}
+
+func TestWhatIsKnownIsInDoubtAfterAnotherOperatorHasWorked(t *testing.T) {
+	t.Parallel()
+	w := newWorkers()
+	keep(t, w, func(k *Keeper) {
+		k.Want("1", anyModel, []Want{at("a", "s3://b")})
+		synctest.Wait()
+		w.take("a") // by somebody else
+		k.Doubt("elsewhere")
+		if r := k.Known("1")[at("a", "").Target]; !r.Settled {
+			t.Errorf("in doubt because of another namespace: %+v", r)
+		}
+		k.Doubt(anyModel.Namespace)
+		if r := k.Known("1")[at("a", "").Target]; r.Settled || !r.Unsure {
+			t.Errorf("certain of what somebody else may have changed: %+v", r)
+		}
+		k.Want("1", anyModel, []Want{at("a", "s3://b")})
+		synctest.Wait()
+		if has, loads := w.at("a"); has != "s3://b" || loads != 2 {
+			t.Errorf("endpoint has %q after %d loads", has, loads)
 		}
 	})
 }

@@ -7,6 +7,8 @@
 package placement
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -21,22 +23,32 @@ const (
 	// firstRetry and lastRetry bound the pause after a call that failed. It doubles.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
+	// afterwards is how long a worker may go on with a load after nobody waits for its answer any more.
+	afterwards = 15 * time.Second
+	// blindAfter is how many times an endpoint is asked in vain for what it has.
+	blindAfter = 3
+	// stuckAfter is how many times an endpoint refuses to load a name before room is made by what can go.
+	stuckAfter = 3
 )
+
+// errElsewhere is why a call was not made in a namespace that belongs to another operator, or may do so.
+var errElsewhere = errors.New("another operator may be at work in the namespace")
 
 // Target is a name on an endpoint. An endpoint whose pod was replaced, or whose containers were started again, is another.
 type Target struct {
 	Pod      types.UID
 	Restarts int32
-	Address  string
 	Name     string
 }
 
 // Want is what a target should be like.
 type Want struct {
 	Target
+	Address string
 	// URI is where the adapter comes from; empty means that the endpoint should have none of this name.
 	URI string
-	// Recorded is the source that the endpoint had when it was last looked at, perhaps by another process.
+	// Recorded is the only source that the endpoint can have the name from, as it was stored before anything was loaded. An
+	// adapter is loaded only when its source is recorded, so that whoever comes after a crash knows what is there.
 	Recorded string
 	// Hold says to leave the endpoint alone for now. What is known of it is in doubt afterwards.
 	Hold bool
@@ -47,11 +59,15 @@ type Report struct {
 	// Loaded tells that the endpoint has the name, Settled that this is as wanted; URI is where it has it from.
 	Loaded, Settled bool
 	URI             string
+	// Absent tells that the endpoint does not have the name, and that nothing that was asked for before can still bring it.
+	Absent bool
 	// Problem is why the last call failed, empty if it did not.
 	Problem string
 	// Waits tells that the endpoint has the name from another source and that it is not its turn to change, Unsure that the
 	// endpoint was not asked yet, so that what was recorded of it may be true.
 	Waits, Unsure bool
+	// Stuck tells that the endpoint refuses to load the name, again and again.
+	Stuck bool
 }
 
 // sight is how much is known.
@@ -63,16 +79,21 @@ const (
 	present
 )
 
-// state is what is known of a target. While it is unseen, uri is what the endpoint probably has.
+// state is what is known of a target.
 type state struct {
-	seen    sight
+	seen sight
+	// uri is where it is from while it is present, empty if nobody knows.
 	uri     string
 	busy    call
 	tries   int
 	again   time.Time
 	problem string
-	// replacing tells that the adapter was taken away so that another could come, which is not there yet.
-	replacing bool
+	// refused tells that the endpoint refused to drop the name, perhaps because it does not have it; blind that it does not tell
+	// what it has.
+	refused, blind bool
+	// maybe is a source that the endpoint may go on loading until then, although nobody has an answer.
+	maybe string
+	until time.Time
 }
 
 // call is what is asked of an endpoint.
@@ -87,66 +108,125 @@ const (
 
 func (c call) String() string { return [...]string{"none", "list", "load", "unload"}[c] }
 
-// start is the state of a target of which nothing is known but what was recorded.
-func start(w Want) state { return state{uri: w.Recorded} }
-
-// next is the call that brings a target closer to what is wanted.
-func next(s state, w Want) call {
+// next is the call that brings a target closer to what is wanted, and the time before which it makes no sense.
+func next(s state, w Want) (call, time.Time) {
 	switch {
 	case w.Hold:
-		return none
-	case w.URI == "" && s.seen == absent:
-		return none
+		return none, time.Time{}
 	case w.URI == "":
-		return unload // whether or not it is there: asking first would take as long
+		return away(s)
+	case s.maybe != "" && s.maybe != w.URI:
+		return unload, later(s.again, s.until) // what comes late would be taken for what is wanted
 	case s.seen == unseen:
-		return ask
+		return look(s, w), s.again
+	case s.seen == absent && w.Recorded == w.URI:
+		return load, s.again
+	case s.seen == present && s.uri != w.URI:
+		return unload, s.again
+	}
+	return none, time.Time{}
+}
+
+// away is the next call to an endpoint that should not have the name.
+func away(s state) (call, time.Time) {
+	switch {
+	case s.seen == absent && s.maybe != "":
+		return unload, later(s.again, s.until) // for what comes late
 	case s.seen == absent:
-		return load
-	case s.uri != w.URI:
+		return none, time.Time{}
+	case s.refused:
+		return ask, s.again
+	}
+	return unload, s.again // whether or not it is there: asking first would take as long
+}
+
+// look is the next call to an endpoint of which nobody knows whether it has the name.
+func look(s state, w Want) call {
+	switch {
+	case !s.blind:
+		return ask
+	case w.Recorded != w.URI:
 		return unload
 	}
-	return none
+	return load // if it has it, that changes nothing
 }
 
-// replaces tells whether a call takes something away that serves, to make room for what is wanted.
-func replaces(c call, s state, w Want) bool { return c == unload && w.URI != "" && s.seen == present }
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// swaps tells whether a call takes something away that serves, to make room for what is wanted.
+func swaps(c call, s state, w Want) bool { return c == unload && w.URI != "" && s.seen == present }
 
 // held is the state of a target that is left alone.
-func held(s state) state {
-	return state{uri: s.uri, busy: s.busy}
+func held(s state) state { return state{busy: s.busy, maybe: s.maybe, until: s.until} }
+
+// answer is how a call ended. For ask, found tells whether the name was among the adapters, and listed whether the endpoint
+// tells at all what it has.
+type answer struct {
+	err           error
+	found, listed bool
 }
 
-// learn is the state after a call. For ask, found tells whether the name was among the adapters.
-func learn(s state, w Want, c call, found bool, err error, now time.Time) state {
+// learn is the state after a call.
+func learn(s state, w Want, c call, a answer, now time.Time) state {
 	s.busy = none
-	if err != nil {
-		s.problem = err.Error()
-		s.tries++
-		s.again = now.Add(pause(s.tries))
-		if lora.IsDoubtful(err) && c != ask {
-			s.seen = unseen
-			if c == load {
-				s.uri = w.URI // nothing else was there
-			}
-		}
-		return s
+	if a.err != nil {
+		return s.failed(w, c, a.err, now)
 	}
 	s.again = time.Time{}
-	if c != ask || found {
+	if c != ask || a.found {
 		s.tries, s.problem = 0, "" // that nothing is there after a call that failed is no success
 	}
 	switch c {
 	case ask:
-		s.seen = absent
-		if found {
-			s.seen, s.replacing = present, false
-		}
+		return s.asked(w, a)
 	case load:
-		s.seen, s.uri, s.replacing = present, w.URI, false
+		s.seen, s.uri, s.maybe = present, w.URI, ""
 	case unload:
-		s.replacing = s.seen == present && w.URI != ""
-		s.seen, s.uri = absent, ""
+		s.seen, s.uri, s.refused = absent, "", false
+		if !now.Before(s.until) {
+			s.maybe = "" // otherwise it is done once more then
+		}
+	}
+	return s
+}
+
+// failed is the state after a call that failed.
+func (s state) failed(w Want, c call, err error, now time.Time) state {
+	s.tries++
+	s.again = now.Add(pause(s.tries))
+	if errors.Is(err, errElsewhere) {
+		return s // nothing was asked
+	}
+	s.problem = err.Error()
+	doubtful := lora.IsDoubtful(err)
+	switch {
+	case c == ask && s.tries >= blindAfter:
+		return s.asked(w, answer{})
+	case c == load && doubtful:
+		s.seen, s.maybe, s.until = unseen, w.URI, now.Add(afterwards)
+	case c == unload && doubtful:
+		s.seen = unseen
+	case c == unload:
+		s.refused = true
+	}
+	return s
+}
+
+// asked is the state of an endpoint that said what it has, or that it does not say so.
+func (s state) asked(w Want, a answer) state {
+	s.refused, s.blind = false, !a.listed
+	switch {
+	case a.found:
+		s.seen, s.uri, s.maybe = present, w.Recorded, ""
+	case a.listed, w.Recorded == "" && w.URI != "":
+		s.seen, s.uri = absent, "" // what was never recorded was never loaded
+	default:
+		s.seen = unseen
 	}
 	return s
 }
@@ -166,8 +246,8 @@ type entry struct {
 }
 
 // plan picks the entries whose call is made now, and the time at which another one's comes. At most one endpoint is without
-// what it had at any time: the next is changed when the last has what it should, so a source that cannot be loaded takes an
-// adapter from one endpoint and leaves it to the others.
+// what it had at any time: the next is changed when all others have what they should, so a source that cannot be loaded takes
+// an adapter from one endpoint and leaves it to the others.
 func plan(entries []*entry, now time.Time) (due []*entry, wake time.Time) {
 	free := atOnce
 	turn := true
@@ -175,20 +255,23 @@ func plan(entries []*entry, now time.Time) (due []*entry, wake time.Time) {
 		if e.state.busy != none {
 			free--
 		}
-		turn = turn && !e.isReplacing()
+		turn = turn && !e.isWithout()
 	}
-	for _, e := range entries {
-		c := next(e.state, e.want)
+	// Those that fail are not to keep others from their first try.
+	byTries := slices.Clone(entries)
+	slices.SortStableFunc(byTries, func(a, b *entry) int { return cmp.Compare(a.state.tries, b.state.tries) })
+	for _, e := range byTries {
+		c, from := next(e.state, e.want)
 		if c == none || e.state.busy != none {
 			continue
 		}
-		if e.state.again.After(now) {
-			if wake.IsZero() || e.state.again.Before(wake) {
-				wake = e.state.again
+		if from.After(now) {
+			if wake.IsZero() || from.Before(wake) {
+				wake = from
 			}
 			continue
 		}
-		swap := replaces(c, e.state, e.want)
+		swap := swaps(c, e.state, e.want)
 		if free == 0 || swap && !turn {
 			continue
 		}
@@ -201,20 +284,36 @@ func plan(entries []*entry, now time.Time) (due []*entry, wake time.Time) {
 	return due, wake
 }
 
-// isReplacing tells whether the endpoint is without what it had because another source is wanted.
-func (e *entry) isReplacing() bool {
-	return e.want.URI != "" && !e.want.Hold && (e.state.replacing || e.state.busy == unload)
+// isWithout tells whether an endpoint that should have the adapter may have none. One that is left alone counts if it was given
+// what is wanted now: that may be what ails it.
+func (e *entry) isWithout() bool {
+	if e.want.URI == "" {
+		return false
+	}
+	if e.want.Hold {
+		return e.want.Recorded == e.want.URI
+	}
+	return e.state.seen != present || e.state.busy == unload
+}
+
+func (e *entry) isStuck() bool {
+	return e.state.seen == absent && e.want.URI != "" && e.state.tries >= stuckAfter
 }
 
 func (e *entry) report() Report {
 	s, w := e.state, e.want
-	r := Report{Loaded: s.seen == present, Problem: s.problem}
+	c, _ := next(s, w)
+	r := Report{Loaded: s.seen == present, Problem: s.problem, Absent: s.seen == absent && (s.maybe == "" || s.maybe == w.URI)}
 	if r.Loaded {
 		r.URI = s.uri
 	}
-	r.Settled = !w.Hold && s.busy == none && next(s, w) == none
-	r.Unsure = !w.Hold && s.seen == unseen && s.problem == "" && s.uri != "" && s.uri == w.URI
-	r.Waits = s.busy == none && replaces(next(s, w), s, w) && s.problem == ""
+	r.Settled = !w.Hold && s.busy == none && c == none && r.Loaded == (w.URI != "")
+	if r.Settled {
+		r.Problem = ""
+	}
+	r.Unsure = !w.Hold && s.seen == unseen && s.problem == "" && w.Recorded != "" && w.Recorded == w.URI
+	r.Stuck = e.isStuck()
+	r.Waits = s.busy == none && swaps(c, s, w) && s.problem == ""
 	return r
 }
 
@@ -224,6 +323,8 @@ func sorted(entries map[Target]*entry) []*entry {
 	for _, e := range entries {
 		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b *entry) int { return compare(a.want.Target, b.want.Target) })
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.want.Address, b.want.Address), cmp.Compare(a.want.Name, b.want.Name), cmp.Compare(a.want.Pod, b.want.Pod))
+	})
 	return all
 }

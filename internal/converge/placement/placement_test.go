@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/lora"
 )
@@ -27,18 +28,20 @@ type endpoint struct {
 	uri string
 	// answers are how the coming calls end; afterwards they succeed.
 	answers []error
-	// says is everything that was asked.
+	// said is everything that was asked.
 	said []string
+	// silent endpoints do not tell what they have.
+	silent bool
 }
 
-func (p *endpoint) do(c call, w Want) (bool, error) {
+func (p *endpoint) do(c call, w Want) answer {
 	p.said = append(p.said, c.String())
 	var err error
 	if len(p.answers) > 0 {
 		err, p.answers = p.answers[0], p.answers[1:]
 	}
 	if err != nil && !lora.IsDoubtful(err) {
-		return false, err
+		return answer{err: err}
 	}
 	// What is in doubt was done here, which is the case that is easily got wrong.
 	switch {
@@ -47,19 +50,24 @@ func (p *endpoint) do(c call, w Want) (bool, error) {
 	case c == unload:
 		p.uri = ""
 	}
-	return p.uri != "", err
+	return answer{err: err, found: p.uri != "", listed: !p.silent}
 }
 
-// round makes the calls that are due, and returns when the next round is. It is zero when there is nothing left to do.
+// round records what is about to be loaded, makes the calls that are due, and returns when the next round is. It is zero when
+// there is nothing left to do.
 func round(entries []*entry, workers map[Target]*endpoint, now time.Time) time.Time {
+	for _, e := range entries {
+		if e.want.URI != "" && e.report().Absent {
+			e.want.Recorded = e.want.URI
+		}
+	}
 	due, wake := plan(entries, now)
 	for _, e := range due {
-		e.state.busy = next(e.state, e.want)
+		e.state.busy, _ = next(e.state, e.want)
 	}
 	for _, e := range due {
 		c := e.state.busy
-		found, err := workers[e.want.Target].do(c, e.want)
-		e.state = learn(e.state, e.want, c, found, err, now)
+		e.state = learn(e.state, e.want, c, workers[e.want.Target].do(c, e.want), now)
 	}
 	if len(due) > 0 {
 		return now
@@ -98,13 +106,16 @@ func TestAnEndpointIsCalledNoMoreThanItNeeds(t *testing.T) {
 		"timed out while loading":        {endpoint{answers: []error{nil, timedOut}}, "b", "", "list load list"},
 		"timed out while unloading":      {endpoint{uri: "a", answers: []error{nil, timedOut}}, "b", "a", "list unload list load"},
 		"does not tell at first":         {endpoint{uri: "b", answers: []error{timedOut, refused}}, "b", "b", "list list list"},
-		"unloading is refused":           {endpoint{uri: "b", answers: []error{refused, timedOut}}, "", "b", "unload unload unload"},
+		"unloading is refused":           {endpoint{uri: "b", answers: []error{refused}}, "", "b", "unload list unload"},
+		"unloading what is not there":    {endpoint{answers: []error{refused}}, "", "b", "unload list"},
+		"does not list":                  {endpoint{silent: true}, "b", "", "list load"},
+		"does not list, another source":  {endpoint{uri: "a", silent: true}, "b", "a", "list unload load"},
+		"cannot list":                    {endpoint{answers: []error{refused, refused, refused}}, "b", "", "list list list load"},
 	} {
-		target := Target{Pod: "p", Address: "a", Name: "n"}
-		w := Want{Target: target, URI: tc.uri, Recorded: tc.recorded}
-		e := &entry{want: w, state: start(w)}
+		target := Target{Pod: "p", Name: "n"}
+		e := &entry{want: Want{Target: target, Address: "a", URI: tc.uri, Recorded: tc.recorded}}
 		settle(t, []*entry{e}, map[Target]*endpoint{target: &tc.worker})
-		if got := strings.Join(tc.worker.said, " "); got != tc.want || tc.worker.uri != tc.uri {
+		if got := strings.Join(tc.worker.said, " "); got != tc.want || tc.worker.uri != tc.uri && !tc.worker.silent {
 			t.Errorf("%s: %s, in the end %q; want %s", name, got, tc.worker.uri, tc.want)
 		}
 		if r := e.report(); !r.Settled || r.Loaded != (tc.uri != "") || r.Problem != "" || r.Waits || r.Unsure {
@@ -118,9 +129,8 @@ func fleet(n int, answers ...error) ([]*entry, map[Target]*endpoint) {
 	var entries []*entry
 	workers := map[Target]*endpoint{}
 	for i := range n {
-		target := Target{Address: fmt.Sprintf("%02d", i), Name: "n"}
-		w := Want{Target: target, URI: "new", Recorded: "old"}
-		entries = append(entries, &entry{want: w, state: start(w)})
+		target := Target{Pod: types.UID(fmt.Sprintf("%02d", i)), Name: "n"}
+		entries = append(entries, &entry{want: Want{Target: target, Address: string(target.Pod), URI: "new", Recorded: "old"}})
 		workers[target] = &endpoint{uri: "old", answers: slices.Clone(answers)}
 	}
 	return entries, workers
@@ -142,7 +152,7 @@ func TestASourceIsChangedOneEndpointAfterAnother(t *testing.T) {
 	}
 	for target, w := range workers {
 		if w.uri != "new" {
-			t.Errorf("%s has %q", target.Address, w.uri)
+			t.Errorf("%s has %q", target.Pod, w.uri)
 		}
 	}
 }
@@ -196,19 +206,19 @@ func TestAWishThatChangesInTheMiddleOfAReplacementIsFollowed(t *testing.T) {
 
 func TestPausesGrowAlsoWhereEveryCallHasToBeCheckedAfterwards(t *testing.T) {
 	t.Parallel()
-	w := Want{Target: Target{Address: "a"}, URI: "b"}
-	e := &entry{want: w, state: start(w)}
+	w := Want{Target: Target{Pod: "a"}, URI: "b", Recorded: "b"}
+	e := &entry{want: w}
 	now, calls := time.Unix(0, 0), 0
 	for now.Before(time.Unix(600, 0)) {
 		due, wake := plan([]*entry{e}, now)
 		for range due {
-			c := next(e.state, e.want)
-			var err error
+			c, _ := next(e.state, e.want)
+			a := answer{listed: true}
 			if c == load {
 				calls++
-				err = timedOut
+				a.err = timedOut
 			}
-			e.state = learn(e.state, w, c, false, err, now)
+			e.state = learn(e.state, w, c, a, now)
 			if calls > 0 && e.report().Problem == "" {
 				t.Fatal("the reason comes and goes")
 			}
@@ -226,8 +236,7 @@ func TestNoMoreThanTenEndpointsAreCalledAtOnce(t *testing.T) {
 	t.Parallel()
 	var entries []*entry
 	for i := range 25 {
-		w := Want{Target: Target{Address: fmt.Sprintf("%02d", i)}, URI: "b"}
-		entries = append(entries, &entry{want: w, state: start(w)})
+		entries = append(entries, &entry{want: Want{Target: Target{Pod: types.UID(fmt.Sprint(i))}, URI: "b"}})
 	}
 	due, _ := plan(entries, time.Unix(0, 0))
 	for _, e := range due {
@@ -243,7 +252,7 @@ func TestAnEndpointThatIsHeldIsLeftAloneAndAskedAfterwards(t *testing.T) {
 	t.Parallel()
 	target := Target{Pod: "p"}
 	worker := &endpoint{uri: "b"}
-	e := &entry{want: Want{Target: target, URI: "b", Hold: true}, state: held(state{seen: present, uri: "b"})}
+	e := &entry{want: Want{Target: target, URI: "b", Recorded: "b", Hold: true}, state: held(state{seen: present, uri: "b"})}
 	settle(t, []*entry{e}, map[Target]*endpoint{target: worker})
 	if len(worker.said) != 0 || e.report().Settled {
 		t.Errorf("while held: %v, %+v", worker.said, e.report())
@@ -268,25 +277,65 @@ func TestPausesDoubleUpToABound(t *testing.T) {
 
 func TestWhateverGoesWrongEndpointsEndAsWanted(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(500) {
+	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		pick := func(from ...string) string { return from[random.IntN(len(from))] }
 		var entries []*entry
 		workers := map[Target]*endpoint{}
 		for i := range 1 + random.IntN(6) {
 			has := pick("", "old", "new")
-			w := Want{Target: Target{Address: fmt.Sprint(i)}, URI: pick("", "new"), Recorded: pick("", has)}
+			w := Want{Target: Target{Pod: types.UID(fmt.Sprint(i))}, Address: fmt.Sprint(i), URI: pick("", "new"), Recorded: has}
 			worker := &endpoint{uri: has}
 			for range random.IntN(12) {
 				worker.answers = append(worker.answers, []error{nil, refused, timedOut, errors.New("some other error")}[random.IntN(4)])
 			}
-			entries, workers[w.Target] = append(entries, &entry{want: w, state: start(w)}), worker
+			entries, workers[w.Target] = append(entries, &entry{want: w}), worker
+		}
+		now := time.Unix(0, 0)
+		for range random.IntN(20) { // and then all wish for something else, or are left alone for a moment
+			if now = round(entries, workers, now); now.IsZero() {
+				now = time.Unix(1000, 0)
+			}
+		}
+		wish := pick("new", "newer", "")
+		for _, e := range entries {
+			e.want.URI = wish
+			if random.IntN(4) == 0 {
+				e.state = held(e.state)
+			}
 		}
 		settle(t, entries, workers)
 		for _, e := range entries {
 			if got := workers[e.want.Target].uri; got != e.want.URI || !e.report().Settled {
 				t.Errorf("seed %d: endpoint %s has %q, want %q; reported as %+v", seed, e.want.Address, got, e.want.URI, e.report())
 			}
+		}
+	}
+}
+
+func TestAnAdapterThatComesLateDoesNotStay(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		uri, want string
+		before    int // calls before it comes
+	}{
+		"deleted meanwhile":     {"", "unload unload", 1},
+		"changed in the middle": {"newer", "unload load", 0},
+	} {
+		now := time.Unix(0, 0)
+		w := Want{Target: Target{Pod: "a"}, URI: "new", Recorded: "new"}
+		e := &entry{want: w, state: state{seen: absent}}
+		e.state = learn(e.state, w, load, answer{err: timedOut}, now) // nobody knows whether it is still under way
+		worker := &endpoint{}
+		workers := map[Target]*endpoint{w.Target: worker}
+		e.want.URI = tc.uri
+		for now = round([]*entry{e}, workers, now); !now.IsZero(); now = round([]*entry{e}, workers, now) {
+			if now.Equal(time.Unix(0, 0).Add(afterwards)) && len(worker.said) == tc.before {
+				worker.uri = "new" // now it has come
+			}
+		}
+		if got := strings.Join(worker.said, " "); got != tc.want || worker.uri != tc.uri {
+			t.Errorf("%s: %s, in the end %q", name, got, worker.uri)
 		}
 	}
 }

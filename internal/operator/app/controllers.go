@@ -68,6 +68,8 @@ type kind struct {
 	also []related
 	// wake is what else wakes a primary, nil for nothing.
 	wake func(parts) source.Source
+	// begins is told of a namespace in which work may begin, perhaps after another operator's.
+	begins func(p parts, namespace string)
 }
 
 // related is a kind of objects that concern a primary without being its children.
@@ -274,7 +276,7 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 	if k.wake != nil {
 		b = b.WatchesRawSource(k.wake(p))
 	}
-	for _, s := range p.land.sources(p.mgr.GetCache(), k) {
+	for _, s := range p.land.sources(p, k) {
 		b = b.WatchesRawSource(s)
 	}
 	return b.Build(p.land.guard(p.sight.metrics.Measured(k.name, p.sight.traces, k.reconciler(tools, p))))

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -48,9 +50,10 @@ func models() kind {
 		also: []related{
 			{object: &discoveryv1.EndpointSlice{}, from: mainCache, to: modelsOnBase(hashOfLabel), when: childChanged()},
 			{object: &corev1.Pod{}, from: mainCache, to: modelsOnBase(hashOfLabel), when: childChanged()},
-			{object: &v1alpha1.DynamoModel{}, from: mainCache, to: modelsOnBase(hashOfModel), when: respecified()},
+			{object: &v1alpha1.DynamoModel{}, from: mainCache, to: modelsOnBase(hashOfModel), when: claimsChanged()},
 		},
-		wake: func(p parts) source.Source { return p.answers },
+		wake:   func(p parts) source.Source { return p.answers },
+		begins: func(p parts, namespace string) { p.workers.Doubt(namespace) },
 		reconciler: func(t controllers.Tools, p parts) reconcile.Reconciler {
 			return &model.Reconciler{Tools: t, Endpoints: observe.Endpoints{Cache: t.Cache}, Keeper: p.workers}
 		},
@@ -62,6 +65,18 @@ func modelReadiness(obj client.Object) string {
 	return readiness(ok && conditions.IsTrue(m.Status.Conditions, v1alpha1.ConditionReady))
 }
 
+// claimsChanged lets through what concerns models that wait for a name.
+func claimsChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isModel := e.ObjectOld.(*v1alpha1.DynamoModel)
+			after, areModels := e.ObjectNew.(*v1alpha1.DynamoModel)
+			return isModel && areModels && !slices.Equal(model.Names(before), model.Names(after))
+		},
+	}
+}
+
 // callWorkers returns what calls workers, and what tells controllers of their answers.
 func callWorkers(c *config.Config, a around) (*placement.Keeper, source.Source) {
 	dial := c.DialWorkers
@@ -71,8 +86,7 @@ func callWorkers(c *config.Config, a around) (*placement.Keeper, source.Source) 
 	changed := make(chan event.GenericEvent, answered)
 	keeper := &placement.Keeper{
 		Calls: lora.NewClient(dial, workerTimeout), Clock: clock.RealClock{},
-		May:   func(namespace string) bool { return !a.land.isForeign(namespace) },
-		Count: a.sight.metrics.CalledWorker,
+		Enter: a.land.enter, Count: a.sight.metrics.CalledWorker,
 		Changed: func(name types.NamespacedName) {
 			changed <- event.GenericEvent{Object: &v1alpha1.DynamoModel{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}
 		},

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -94,14 +95,30 @@ func (t territory) guard(next reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
+// enter does something in a namespace unless it is somebody else's, for as long as it is not, and tells whether it did.
+func (t territory) enter(ctx context.Context, namespace string, do func(context.Context)) bool {
+	done := false
+	pass := t.guard(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		do(ctx)
+		done = true
+		return reconcile.Result{}, nil
+	}))
+	// Why it may not is of no use to anybody who can only try again.
+	_, _ = pass.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace}})
+	return done
+}
+
 // sources wake a controller when work may begin in a namespace.
-func (t territory) sources(reader client.Reader, k kind) []source.Source {
+func (t territory) sources(p parts, k kind) []source.Source {
 	if t.keeper == nil {
 		return nil
 	}
 	return []source.Source{t.keeper.Source(func(ctx context.Context, namespace string) []reconcile.Request {
+		if k.begins != nil {
+			k.begins(p, namespace)
+		}
 		all := k.list()
-		if err := reader.List(ctx, all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := p.mgr.GetCache().List(ctx, all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil // a cache that is not there yet; its filling wakes the controller
 		}
 		var requests []reconcile.Request

@@ -131,8 +131,8 @@ func TestANewSourceGoesFromEndpointToEndpoint(t *testing.T) {
 	w.change("sql", `{"spec":{"source":{"uri":"s3://bucket/right"}}}`)
 	m = w.awaitReady("sql")
 	for _, e := range m.Status.Endpoints {
-		if e.LoadedURI != "s3://bucket/right" {
-			t.Errorf("%s has it from %s", e.PodName, e.LoadedURI)
+		if len(e.Adapters) != 1 || e.Adapters[0].URI != "s3://bucket/right" {
+			t.Errorf("%s has %v", e.PodName, e.Adapters)
 		}
 	}
 }
@@ -166,8 +166,8 @@ func TestOfTwoModelsWithOneNameTheOlderHasIt(t *testing.T) {
 	}
 	w.remove("first")
 	m := w.awaitReady("second")
-	if m.Status.Endpoints[0].LoadedURI != "s3://bucket/second" {
-		t.Errorf("endpoint has %v", m.Status.Endpoints[0])
+	if has := m.Status.Endpoints[0].Adapters; len(has) != 1 || has[0].URI != "s3://bucket/second" {
+		t.Errorf("endpoint has %v", has)
 	}
 	// Whoever does not have the name takes nothing away when it goes.
 	w.create(w.adapter("third", "s3://bucket/third"))

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -39,6 +40,9 @@ type ward struct {
 	namespace string
 	operator  *harness.Operator
 
+	// made changes every engine that is made.
+	made []func(*mockengine.WorkerOptions)
+
 	mu      sync.Mutex
 	engines map[string]*engine // by the address of the pod
 }
@@ -56,14 +60,37 @@ func serving(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 }
 
 // newWard makes a graph with so many workers, and waits until each has an engine and the graph is ready.
-func newWard(t *testing.T, workers int32) *ward {
+func newWard(t *testing.T, workers int32, made ...func(*mockengine.WorkerOptions)) *ward {
 	t.Helper()
-	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}}
+	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}, made: made}
 	w.startOperator()
 	w.create(builders.TwoComponents(w.namespace, "chat").Change("Decode", serving, builders.Replicas(workers)).Obj())
 	harness.AwaitReady(w.T, w.namespace, "chat")
 	w.staff(int(workers))
+	w.awaitBehind(int(workers))
 	return w
+}
+
+// awaitBehind waits until so many pods are ready behind the Service of the base model: a model is ready when all are that it
+// knows of, and must not be taken for ready with fewer.
+func (w *ward) awaitBehind(want int) {
+	w.Helper()
+	harness.Eventually(w.T, patience, "pods behind the Service of the base model", func() (bool, string) {
+		var slices discoveryv1.EndpointSliceList
+		err := harness.Client(w.T).List(w.Context(), &slices, client.InNamespace(w.namespace), client.MatchingLabels{names.LabelBaseModelHash: names.ModelHash(base)})
+		if err != nil {
+			w.Fatal(err)
+		}
+		ready := map[string]bool{} // a pod can be behind several Services
+		for _, s := range slices.Items {
+			for _, e := range s.Endpoints {
+				if e.Conditions.Ready != nil && *e.Conditions.Ready && e.TargetRef != nil {
+					ready[e.TargetRef.Name] = true
+				}
+			}
+		}
+		return len(ready) == want, fmt.Sprintf("%d of %d", len(ready), want)
+	})
 }
 
 // startOperator starts an operator that reaches the engines.
@@ -146,12 +173,16 @@ func (w *ward) start(pod *corev1.Pod) *engine {
 	if err != nil {
 		w.Fatal(err)
 	}
-	e := &engine{pod: pod.Name, address: listener.Addr().String(), Worker: mockengine.NewWorker(mockengine.WorkerOptions{
+	options := mockengine.WorkerOptions{
 		Identity: mockengine.Identity{Instance: pod.Name, Namespace: w.namespace + "-chat", Component: pod.Labels[names.LabelComponent]},
 		Model:    base, Clock: clock.RealClock{}, Log: logr.Discard(), Publisher: publisher, Grace: time.Second,
 		Engine: mockengine.EngineOptions{Limits: mockengine.DefaultLimits(), Timing: mockengine.DefaultTiming()},
 		Exit:   func(int) {},
-	})}
+	}
+	for _, change := range w.made {
+		change(&options)
+	}
+	e := &engine{pod: pod.Name, address: listener.Addr().String(), Worker: mockengine.NewWorker(options)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Serve(ctx, listener) }()
