@@ -100,14 +100,9 @@ func digest(text string) uint32 {
 	return h.Sum32()
 }
 
-// open are the cells that fail now and then, of which docs/reliability.md tells among what was found. A full run has them.
-var open = map[string]bool{
-	"L3|delete and make again|no news since start of dynamocomponentdeployments|0": true,
-}
-
 // isPicked tells whether a cell is in the part that runs without -faults.full: one in so many, the same ones every time.
 func isPicked(cell string, oneIn uint32) bool {
-	return *full || *onlyAt > 0 || *onlyScenario != "" || digest(cell)%oneIn == 0 && !open[cell]
+	return *full || *onlyAt > 0 || *onlyScenario != "" || digest(cell)%oneIn == 0
 }
 
 // record keeps the result of a run when its test ends, and says how to repeat it when it failed.

@@ -77,8 +77,8 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 			[]placement.Want{{Target: at("org/sql"), Recorded: "s3://b/new"}},
 		},
 		"terminating and strange": {adapter(), Seen{Endpoints: []observe.Endpoint{goingStrange}}, []placement.Want{{Target: at("org/sql"), Hold: true}}},
-		"name taken": {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"}, nil},
-		"invalid":    {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Problems: field.ErrorList{field.Required(nil, "")}}, nil},
+		"name taken":              {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"}, nil},
+		"invalid":                 {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}, Problems: field.ErrorList{field.Required(nil, "")}}, nil},
 		"base model": {
 			adapter(func(m *v1alpha1.DynamoModel) { m.Spec.ModelType, m.Spec.Source = v1alpha1.ModelTypeBase, nil }),
 			Seen{Endpoints: []observe.Endpoint{ready("a")}}, nil,
