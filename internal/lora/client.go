@@ -7,6 +7,7 @@ package lora
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -171,10 +172,7 @@ func judge(code int, text []byte) error {
 	known := json.Unmarshal(text, &said) == nil
 	switch {
 	case code < 200 || code > 299:
-		why := said.Message
-		if why == "" {
-			why = http.StatusText(code)
-		}
+		why := cmp.Or(said.Message, string(bytes.TrimSpace(text)), http.StatusText(code))
 		if code >= 300 && code <= 399 {
 			why = "a redirect, which is not followed"
 		}

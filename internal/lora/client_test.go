@@ -97,7 +97,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"failure in a 200":       {200, `{"status":"error","message":"no such\nbucket"}`, "the worker refused: no such bucket", false},
 		"failure without reason": {200, `{"status":"error"}`, "the worker refused: no reason was given", false},
 		"refusal":                {400, `{"message":"bad uri"}`, "the worker answered 400: bad uri", false},
-		"failure":                {500, "<html>", "the worker answered 500: Internal Server Error", true},
+		"failure":                {500, "<html>", "the worker answered 500: <html>", true},
 		"redirect":               {302, "", "the worker answered 302: a redirect, which is not followed", false},
 		"garbage":                {200, "\x00\x01hello", "the worker's answer is no JSON: hello", true},
 		"much":                   {200, strings.Repeat("x", 2<<20), "the worker's answer is larger than 1048576 bytes", true},
