@@ -76,6 +76,12 @@ func IsDoubtful(err error) bool {
 	return err != nil && (!ok || failed.Doubt)
 }
 
+// IsUnanswered tells whether a call that failed had no answer, so that the worker may still be at it.
+func IsUnanswered(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return err != nil && (!ok || failed.Doubt && failed.Code == 0)
+}
+
 // Load has a worker fetch an adapter and serve it under a name.
 func (c *Client) Load(ctx context.Context, address, name, uri string) error {
 	type source struct {

@@ -109,6 +109,9 @@ func TestAnswersAreRead(t *testing.T) {
 			if fmt.Sprint(err) != tc.want && (err != nil || tc.want != "") {
 				t.Errorf("got %q, want %q", fmt.Sprint(err), tc.want)
 			}
+			if lora.IsUnanswered(err) {
+				t.Errorf("an answer is taken for none: %v", err)
+			}
 			if lora.IsDoubtful(err) != tc.doubt {
 				t.Errorf("doubt is %t", !tc.doubt)
 			}
@@ -187,7 +190,7 @@ func TestAWorkerThatCannotBeReachedHasDoneNothing(t *testing.T) {
 		return nil, &net.OpError{Op: "dial", Err: fmt.Errorf("connection refused")}
 	}
 	err := lora.NewClient(refuse, time.Minute).Load(t.Context(), "http://[fd00::7]:9090", "sql", "s3://b/sql")
-	if lora.IsDoubtful(err) || fmt.Sprint(err) != "cannot connect: connection refused" {
+	if lora.IsDoubtful(err) || lora.IsUnanswered(err) || fmt.Sprint(err) != "cannot connect: connection refused" {
 		t.Errorf("got %v", err)
 	}
 }

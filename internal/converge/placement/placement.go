@@ -240,7 +240,10 @@ func (s state) failed(w Want, c call, err error, now time.Time) state {
 	doubtful := lora.IsDoubtful(err)
 	switch {
 	case c == load && doubtful:
-		s.seen, s.called, s.maybe, s.until = unseen, true, w.URI, now.Add(afterwards)
+		s.seen, s.called, s.maybe = unseen, true, ""
+		if lora.IsUnanswered(err) {
+			s.maybe, s.until = w.URI, now.Add(afterwards)
+		}
 	case c == load:
 		s.refusals++
 		s.maybe = "" // that was waited for

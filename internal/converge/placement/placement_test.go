@@ -18,12 +18,14 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/lora"
 )
 
-// Ways in which calls end: not done; done without an answer; done some time later; not done, and without an answer.
+// Ways in which calls end: not done; done without an answer; done some time later; not done, and without an answer; done, but said
+// to have failed.
 var (
 	refused  = &lora.Error{Code: 200, Text: "refused"}
 	timedOut = &lora.Error{Text: "timed out", Doubt: true}
 	late     = &lora.Error{Text: "late", Doubt: true}
 	lost     = &lora.Error{Text: "lost", Doubt: true}
+	halfway  = &lora.Error{Code: 500, Text: "halfway", Doubt: true}
 )
 
 // endpoint is a worker of which only the adapter of one name is of interest. Uri is empty while it has none.
@@ -154,6 +156,7 @@ func TestAnEndpointIsCalledNoMoreThanItNeeds(t *testing.T) {
 		"refused once":                   {endpoint{answers: []error{nil, refused}}, "b", "", "list load load"},
 		"timed out while loading":        {endpoint{answers: []error{nil, timedOut}}, "b", "", "list load list"},
 		"loads slowly":                   {endpoint{answers: []error{nil, late}}, "b", "", "list load list list list list"},
+		"a load that half succeeds":      {endpoint{answers: []error{nil, halfway}}, "b", "", "list load list"},
 		"a load that is lost":            {endpoint{answers: []error{nil, lost}}, "b", "", "list load list list list list load"},
 		"timed out while unloading":      {endpoint{uri: "a", answers: []error{nil, timedOut}}, "b", "a", "list unload list load"},
 		"does not tell at first":         {endpoint{uri: "b", answers: []error{timedOut, refused}}, "b", "b", "list list list"},
@@ -341,7 +344,7 @@ func TestWhateverGoesWrongEndpointsEndAsWanted(t *testing.T) {
 			w := Want{Target: Target{Pod: types.UID(fmt.Sprint(i))}, Address: fmt.Sprint(i), URI: pick("", "new"), Recorded: has}
 			worker := &endpoint{uri: has, silent: random.IntN(4) == 0}
 			for range random.IntN(12) {
-				worker.answers = append(worker.answers, []error{nil, refused, timedOut, late, lost, errors.New("some other error")}[random.IntN(6)])
+				worker.answers = append(worker.answers, []error{nil, refused, timedOut, late, lost, halfway, errors.New("some other error")}[random.IntN(7)])
 			}
 			entries, workers[w.Target] = append(entries, &entry{want: w}), worker
 		}
