@@ -7,6 +7,7 @@ package lora
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,12 @@ func (e *Error) Error() string { return e.Text }
 func IsDoubtful(err error) bool {
 	failed, ok := errors.AsType[*Error](err)
 	return err != nil && (!ok || failed.Doubt)
+}
+
+// IsUnanswered tells whether a call that failed had no answer, so that the worker may still be at it.
+func IsUnanswered(err error) bool {
+	failed, ok := errors.AsType[*Error](err)
+	return err != nil && (!ok || failed.Doubt && failed.Code == 0)
 }
 
 // Load has a worker fetch an adapter and serve it under a name.
@@ -171,10 +178,7 @@ func judge(code int, text []byte) error {
 	known := json.Unmarshal(text, &said) == nil
 	switch {
 	case code < 200 || code > 299:
-		why := said.Message
-		if why == "" {
-			why = http.StatusText(code)
-		}
+		why := cmp.Or(said.Message, string(bytes.TrimSpace(text)), http.StatusText(code))
 		if code >= 300 && code <= 399 {
 			why = "a redirect, which is not followed"
 		}

@@ -97,7 +97,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"failure in a 200":       {200, `{"status":"error","message":"no such\nbucket"}`, "the worker refused: no such bucket", false},
 		"failure without reason": {200, `{"status":"error"}`, "the worker refused: no reason was given", false},
 		"refusal":                {400, `{"message":"bad uri"}`, "the worker answered 400: bad uri", false},
-		"failure":                {500, "<html>", "the worker answered 500: Internal Server Error", true},
+		"failure":                {500, "<html>", "the worker answered 500: <html>", true},
 		"redirect":               {302, "", "the worker answered 302: a redirect, which is not followed", false},
 		"garbage":                {200, "\x00\x01hello", "the worker's answer is no JSON: hello", true},
 		"much":                   {200, strings.Repeat("x", 2<<20), "the worker's answer is larger than 1048576 bytes", true},
@@ -108,6 +108,9 @@ func TestAnswersAreRead(t *testing.T) {
 			err := client(t).Load(t.Context(), answering(t, tc.code, tc.text).URL, "sql", "s3://b/sql")
 			if fmt.Sprint(err) != tc.want && (err != nil || tc.want != "") {
 				t.Errorf("got %q, want %q", fmt.Sprint(err), tc.want)
+			}
+			if lora.IsUnanswered(err) {
+				t.Errorf("an answer is taken for none: %v", err)
 			}
 			if lora.IsDoubtful(err) != tc.doubt {
 				t.Errorf("doubt is %t", !tc.doubt)
@@ -187,7 +190,7 @@ func TestAWorkerThatCannotBeReachedHasDoneNothing(t *testing.T) {
 		return nil, &net.OpError{Op: "dial", Err: fmt.Errorf("connection refused")}
 	}
 	err := lora.NewClient(refuse, time.Minute).Load(t.Context(), "http://[fd00::7]:9090", "sql", "s3://b/sql")
-	if lora.IsDoubtful(err) || fmt.Sprint(err) != "cannot connect: connection refused" {
+	if lora.IsDoubtful(err) || lora.IsUnanswered(err) || fmt.Sprint(err) != "cannot connect: connection refused" {
 		t.Errorf("got %v", err)
 	}
 }

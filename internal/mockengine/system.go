@@ -141,14 +141,8 @@ func (w *Worker) load(rw http.ResponseWriter, r *http.Request) {
 		failed(errors.New("the worker is not ready"))
 		return
 	}
-	id, again, err := w.adapters.load(request.Name, request.Source.URI)
+	id, again, err := w.bring(r.Context(), request.Name, request.Source.URI)
 	if err != nil {
-		failed(err)
-		return
-	}
-	// A client that gives up must not leave an adapter between loaded and published.
-	if err := w.announce(context.WithoutCancel(r.Context()), request.Name); err != nil && !again {
-		w.adapters.rollback(request.Name)
 		failed(err)
 		return
 	}
@@ -161,6 +155,21 @@ func (w *Worker) load(rw http.ResponseWriter, r *http.Request) {
 		message = "adapter " + request.Name + " is loaded already"
 	}
 	writeJSON(rw, http.StatusOK, loraAnswer{Status: statusSuccess, Message: message, Name: request.Name, ID: id})
+}
+
+// bring loads an adapter and publishes it, one at a time: whoever comes second must not be told of one that is about to go again.
+func (w *Worker) bring(ctx context.Context, name, uri string) (id int64, again bool, err error) {
+	w.bringing.Lock()
+	defer w.bringing.Unlock()
+	if id, again, err = w.adapters.load(name, uri); err != nil {
+		return 0, false, err
+	}
+	// A client that gives up must not leave an adapter between loaded and published.
+	if err := w.announce(context.WithoutCancel(ctx), name); err != nil && !again {
+		w.adapters.rollback(name)
+		return 0, false, err
+	}
+	return id, again, nil
 }
 
 func (w *Worker) unload(rw http.ResponseWriter, r *http.Request) {

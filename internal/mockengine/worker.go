@@ -73,6 +73,8 @@ type Worker struct {
 	dirty chan struct{}
 	// publishing keeps an older state from overtaking a newer one.
 	publishing sync.Mutex
+	// bringing lets adapters come one after another.
+	bringing sync.Mutex
 }
 
 // NewWorker returns a worker that does nothing until it is served.

@@ -118,8 +118,8 @@ func (b *bed) record(t *testing.T, r *Result) {
 			t.Error(err)
 		}
 		if !r.Passed {
-			t.Logf("to repeat it: go test ./test/faults -count=1 -faults.full -run '^%s$' -faults.scenario='%s' -faults.kind='%s' -faults.at=%d",
-				strings.SplitN(t.Name(), "/", 2)[0], r.Scenario, r.Fault, r.At)
+			t.Logf("to repeat it: go test ./test/faults -count=1 -run '^%s$' -args -faults.full=%t -faults.scenario='%s' -faults.kind='%s' -faults.at=%d",
+				strings.SplitN(t.Name(), "/", 2)[0], *full, r.Scenario, r.Fault, r.At)
 		}
 	})
 }

@@ -93,6 +93,9 @@ func (r *Reconciler) see(ctx context.Context, m *v1alpha1.DynamoModel) (Seen, er
 	if !IsAdapter(m) {
 		return seen, nil
 	}
+	if seen.Pods, err = r.Endpoints.Pods(ctx, m.Namespace, m.Spec.BaseModelName); err != nil {
+		return Seen{}, err
+	}
 	others, err := observe.ModelsOn(ctx, r.Cache, m.Namespace, names.ModelHash(m.Spec.BaseModelName))
 	if err != nil {
 		return Seen{}, err
@@ -119,6 +122,7 @@ func (r *Reconciler) store(ctx context.Context, m *v1alpha1.DynamoModel, seen Se
 func (r *Reconciler) part(ctx context.Context, m *v1alpha1.DynamoModel) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(m)
 	if !hasFinalizer(m) {
+		r.Keeper.Forget(m.UID)
 		return reconcile.Result{}, nil // it goes when others let it
 	}
 	left := r.partings.left(m.UID, m.DeletionTimestamp.Time, r.Clock.Now())

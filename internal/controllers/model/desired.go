@@ -24,6 +24,8 @@ type Seen struct {
 	Holder    string
 	Endpoints []observe.Endpoint
 	Services  int
+	// Pods are those that were made to serve the base model, also if they are behind no Service at the moment.
+	Pods map[string]bool
 	// Known is what is known of the model's adapters.
 	Known map[placement.Target]placement.Report
 }
@@ -95,12 +97,15 @@ func Desired(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
 	}
 	var wants []placement.Want
 	for _, e := range seen.Endpoints {
-		settled := false
+		if e.Pod == "" {
+			continue // nobody can be called, and nobody told from another
+		}
+		settled, stuck := false, false
 		if seen.Holder == "" {
 			want := placement.Want{Target: target(e, m.Spec.ModelName), Address: e.Address, URI: m.Spec.Source.URI, Hold: !callable(e)}
 			want.Recorded = recordedURI(m, e, m.Spec.ModelName)
 			known := seen.Known[want.Target]
-			settled = known.Settled || known.Stuck
+			settled, stuck = known.Settled, known.Stuck
 			if e.Terminating {
 				want.URI, want.Hold, settled = "", e.Problem != "", true
 			}
@@ -113,15 +118,15 @@ func Desired(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
 			// The model was renamed. What it was called before stays until it can be had under its new name, or until an endpoint
 			// refuses that name long enough to have no room for both. Where another model has the new name, there is nothing to
 			// wait for, and two that change names would wait for each other.
-			hold := e.Problem != "" || !e.Terminating && !e.Ready || seen.Holder == "" && !settled
-			wants = append(wants, placement.Want{Target: target(e, a.Name), Address: e.Address, Recorded: a.URI, Hold: hold})
+			hold := e.Problem != "" || !e.Terminating && !e.Ready || seen.Holder == "" && !settled && !stuck
+			wants = append(wants, placement.Want{Target: target(e, a.Name), Address: e.Address, Recorded: a.URI, Hold: hold, Costs: stuck})
 		}
 	}
 	return wants
 }
 
 // Undone is what the endpoints of an adapter should have when its model is deleted, which is nothing that it brought. That an
-// endpoint is not ready is no reason not to try.
+// endpoint is not ready is no reason not to try. What another model has is that one's.
 func Undone(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
 	if !IsAdapter(m) {
 		return nil
@@ -132,6 +137,9 @@ func Undone(m *v1alpha1.DynamoModel, seen Seen) []placement.Want {
 			continue
 		}
 		for _, a := range recorded(m, e) {
+			if a.Name == m.Spec.ModelName && seen.Holder != "" {
+				continue
+			}
 			wants = append(wants, placement.Want{Target: target(e, a.Name), Address: e.Address, Recorded: a.URI})
 		}
 	}

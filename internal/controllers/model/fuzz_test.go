@@ -15,8 +15,8 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/placement"
 )
 
-// FuzzPass feeds a pass with models that no schema has looked at and endpoints that nobody has seen: it must not panic, must
-// want one thing of every endpoint, and must be content with a status that it wrote itself.
+// FuzzPass feeds a pass with models that no schema has looked at and endpoints that nobody has seen: it must not panic, and
+// must be content with a status that it wrote itself.
 func FuzzPass(f *testing.F) {
 	const random = "\x01\x7f\x00\xff\x10\x03\x80\x42 any bytes will do, the more the stranger the object \x01\x02\x03\xfe\xfd"
 	f.Add([]byte(`{"metadata":{"name":"m"},"spec":{"modelName":"a","baseModelName":"b","modelType":"lora","source":{"uri":"s3://x"}}}`), []byte(random))
@@ -31,6 +31,7 @@ func FuzzPass(f *testing.F) {
 		fill.Fill(&m.Status)
 		fill.Fill(&seen.Endpoints)
 		fill.Fill(&seen.Holder)
+		fill.Fill(&seen.Pods)
 		seen.Problems = admission.Model(m)
 		reports := map[placement.Target]placement.Report{}
 		for _, w := range append(Desired(m, seen), Undone(m, seen)...) {

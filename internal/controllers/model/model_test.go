@@ -113,7 +113,7 @@ func TestARenamedAdapterGoesWhenTheNewNameIsThereOrCannotBe(t *testing.T) {
 		"renamed, and no room for both": {
 			adapter(had("a", "before", "s3://b/old")),
 			Seen{Endpoints: []observe.Endpoint{ready("a")}, Known: map[placement.Target]placement.Report{at("org/sql"): {Stuck: true, Problem: "full"}}},
-			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old"}},
+			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old", Costs: true}},
 		},
 		"renamed to a name that is taken": {
 			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}, Holder: "other"},

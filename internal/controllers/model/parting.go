@@ -97,7 +97,8 @@ func (p *partings) left(uid types.UID, deleted, now time.Time) time.Duration {
 	if _, ok := p.since[uid]; !ok {
 		p.since[uid] = now
 	}
-	return max(patience-now.Sub(deleted), oneCall-now.Sub(p.since[uid]))
+	// Deleted is by the API server's clock. If ours is behind, it must not make anybody wait longer.
+	return min(max(patience-now.Sub(deleted), oneCall-now.Sub(p.since[uid])), patience-now.Sub(p.since[uid]))
 }
 
 // tell tells whether how a parting ended is still to be said, once.

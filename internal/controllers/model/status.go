@@ -32,6 +32,7 @@ func Status(m *v1alpha1.DynamoModel, seen Seen, now metav1.Time) modelStatus {
 		set.Put(v1alpha1.ConditionReady, metav1.ConditionFalse, conditions.ValidationFailed, message)
 		set.Stall(conditions.ValidationFailed, message)
 		next.Conditions = set.Sorted()
+		next.Endpoints = left(m) // nobody is called, and what they have they keep
 		return next
 	}
 	set.Put(v1alpha1.ConditionValid, metav1.ConditionTrue, conditions.ValidationPassed, "The spec is valid")
@@ -46,6 +47,7 @@ func Status(m *v1alpha1.DynamoModel, seen Seen, now metav1.Time) modelStatus {
 			next.ReadyEndpoints++
 		}
 	}
+	next.Endpoints = append(next.Endpoints, missing(m, seen)...)
 	behind := fmt.Sprintf("Base model %s is behind %s", m.Spec.BaseModelName, plural(seen.Services, "Service"))
 	found := verdict{metav1.ConditionTrue, conditions.ServicesFound, behind}
 	if seen.Services == 0 {
@@ -158,11 +160,42 @@ func serving(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) (bool, stri
 	case known.Waits:
 		return false, "has the adapter from another source and waits for its turn"
 	}
-	return known.Settled && known.Loaded, ""
+	// What is known may be about what was wanted a moment ago.
+	return known.Settled && known.Loaded && known.URI == m.Spec.Source.URI, ""
+}
+
+// left are the endpoints that have an adapter of a model at which nobody looks.
+func left(m *v1alpha1.DynamoModel) []v1alpha1.EndpointInfo {
+	var all []v1alpha1.EndpointInfo
+	for _, e := range m.Status.Endpoints {
+		if adapters := adaptersOf(m, e); len(adapters) > 0 {
+			e.Ready, e.Message, e.Adapters = false, "", adapters
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// missing are the endpoints with an adapter whose pods are there, but behind no Service at the moment. They do not count, and what
+// they have is not forgotten.
+func missing(m *v1alpha1.DynamoModel, seen Seen) []v1alpha1.EndpointInfo {
+	behind := map[string]bool{}
+	for _, e := range seen.Endpoints {
+		behind[e.PodName] = true
+	}
+	var all []v1alpha1.EndpointInfo
+	for _, e := range left(m) {
+		if !behind[e.PodName] && seen.Pods[e.PodName] {
+			e.Message = "the pod is behind no Service of the base model"
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // records are the adapters that an endpoint has, or may have. A source is recorded when the endpoint is known to have nothing of
-// the name, which is before it is loaded, and stays until it is known to be gone.
+// the name, which is before it is loaded, and stays until it is known to be gone. Where another model has the name, what is there
+// is that one's.
 func records(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) []v1alpha1.EndpointAdapter {
 	var next []v1alpha1.EndpointAdapter
 	main := v1alpha1.EndpointAdapter{Name: m.Spec.ModelName}
@@ -171,17 +204,14 @@ func records(m *v1alpha1.DynamoModel, seen Seen, e observe.Endpoint) []v1alpha1.
 		switch {
 		case a.Name == m.Spec.ModelName:
 			main.URI = a.URI
-			if known.Absent && seen.Holder != "" {
-				main.URI = ""
-			}
 		case !known.Absent || !known.Settled:
 			next = append(next, a)
 		}
 	}
-	if seen.Holder == "" && m.Spec.Source != nil && seen.Known[target(e, m.Spec.ModelName)].Absent {
+	if m.Spec.Source != nil && seen.Known[target(e, m.Spec.ModelName)].Absent {
 		main.URI = m.Spec.Source.URI
 	}
-	if main.URI != "" {
+	if main.URI != "" && seen.Holder == "" {
 		next = append(next, main)
 	}
 	return next

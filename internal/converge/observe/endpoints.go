@@ -117,6 +117,21 @@ func (e Endpoints) Of(ctx context.Context, namespace, baseModel string) ([]Endpo
 	return foldEndpoints(found.Items, pods), countServices(found.Items), nil
 }
 
+// Pods are the names of all pods that were made to serve a base model.
+func (e Endpoints) Pods(ctx context.Context, namespace, baseModel string) (map[string]bool, error) {
+	var found corev1.PodList
+	err := e.Cache.List(ctx, &found, client.InNamespace(namespace),
+		client.MatchingLabels{names.LabelBaseModelHash: names.ModelHash(baseModel)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of base model %q: %w", baseModel, err)
+	}
+	all := make(map[string]bool, len(found.Items))
+	for _, pod := range found.Items {
+		all[pod.Name] = true
+	}
+	return all, nil
+}
+
 func podOf(e discoveryv1.Endpoint) string {
 	if e.TargetRef == nil || e.TargetRef.Kind != "Pod" || len(e.Addresses) == 0 {
 		return ""
@@ -162,7 +177,7 @@ func foldEndpoints(all []discoveryv1.EndpointSlice, pods map[string]*corev1.Pod)
 // prefer orders what several EndpointSlices say of one pod: what can be called first, then what stays, what is ready, and what
 // has an address of the fourth version.
 func prefer(a, b Endpoint) int {
-	return cmp.Or(cmp.Compare(len(a.Problem), len(b.Problem)), cmp.Compare(number(a.Terminating), number(b.Terminating)),
+	return cmp.Or(cmp.Compare(number(a.Problem != ""), number(b.Problem != "")), cmp.Compare(number(a.Terminating), number(b.Terminating)),
 		cmp.Compare(number(b.Ready), number(a.Ready)), cmp.Compare(number(isSixth(a)), number(isSixth(b))), cmp.Compare(a.Address, b.Address))
 }
 

@@ -103,6 +103,7 @@ func (k *Keeper) Doubt(namespace string) {
 		}
 		for _, e := range m.entries {
 			e.state = held(e.state)
+			e.state.called = false
 		}
 	}
 }
@@ -136,7 +137,7 @@ func (m *model) take(wants []Want) {
 			continue
 		}
 		if e.want.URI != w.URI {
-			e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // another wish, another chance
+			e.state = e.state.wished() // another wish, another chance
 		}
 		e.want = w
 		if w.Hold {
@@ -197,7 +198,7 @@ func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	delete(m.cancel, e)
 	e.state = learn(e.state, w, c, a, k.Clock.Now())
 	if e.want.URI != w.URI {
-		e.state.tries, e.state.again, e.state.problem = 0, time.Time{}, "" // nobody wants that any longer
+		e.state = e.state.wished() // nobody wants that any longer
 	}
 	if e.want.Hold {
 		e.state = held(e.state)

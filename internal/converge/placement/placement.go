@@ -25,10 +25,11 @@ const (
 	lastRetry  = 30 * time.Second
 	// afterwards is how long a worker may go on with a load after nobody waits for its answer any more.
 	afterwards = 15 * time.Second
-	// blindAfter is how many times an endpoint is asked in vain for what it has.
-	blindAfter = 3
 	// stuckAfter is how many times an endpoint refuses to load a name before room is made by what can go.
 	stuckAfter = 3
+	// believedAfter is how many times an endpoint that does not tell what it has refuses to drop a name before it is believed not to
+	// have it: there is no other way to find out.
+	believedAfter = 3
 )
 
 // errElsewhere is why a call was not made in a namespace that belongs to another operator, or may do so.
@@ -50,6 +51,8 @@ type Want struct {
 	// Recorded is the only source that the endpoint can have the name from, as it was stored before anything was loaded. An
 	// adapter is loaded only when its source is recorded, so that whoever comes after a crash knows what is there.
 	Recorded string
+	// Costs says that an endpoint which loses the name has nothing of its model until it gets another one.
+	Costs bool
 	// Hold says to leave the endpoint alone for now. What is known of it is in doubt afterwards.
 	Hold bool
 }
@@ -83,15 +86,20 @@ const (
 type state struct {
 	seen sight
 	// uri is where it is from while it is present, empty if nobody knows.
-	uri     string
-	busy    call
+	uri  string
+	busy call
+	// tries counts failures since something last went well, again is when the next call makes sense, problem why the last failed.
 	tries   int
 	again   time.Time
 	problem string
-	// refused tells that the endpoint refused to drop the name, perhaps because it does not have it; blind that it does not tell
+	// refusals counts loads that were refused since one succeeded, denials unloads.
+	refusals, denials int
+	// called tells that this keeper knows everything that was ever asked of the endpoint.
+	called bool
+	// denied tells that the endpoint refused to drop the name, perhaps because it does not have it; blind that it does not tell
 	// what it has.
-	refused, blind bool
-	// maybe is a source that the endpoint may go on loading until then, although nobody has an answer.
+	denied, blind bool
+	// maybe is a source that the endpoint may go on loading until then, although nobody waits for an answer.
 	maybe string
 	until time.Time
 }
@@ -113,31 +121,48 @@ func next(s state, w Want) (call, time.Time) {
 	switch {
 	case w.Hold:
 		return none, time.Time{}
+	case s.maybe != "":
+		return await(s, w)
 	case w.URI == "":
-		return away(s)
-	case s.maybe != "" && s.maybe != w.URI:
-		return unload, later(s.again, s.until) // what comes late would be taken for what is wanted
+		return away(s, w), s.again
 	case s.seen == unseen:
 		return look(s, w), s.again
 	case s.seen == absent && w.Recorded == w.URI:
 		return load, s.again
 	case s.seen == present && s.uri != w.URI:
-		return unload, s.again
+		return drop(s), s.again
 	}
 	return none, time.Time{}
 }
 
-// away is the next call to an endpoint that should not have the name.
-func away(s state) (call, time.Time) {
+// await is the next call to an endpoint that may be about to have the name. What is wanted is asked for now and then; what is not
+// has to come before it can go, or be late.
+func await(s state, w Want) (call, time.Time) {
 	switch {
-	case s.seen == absent && s.maybe != "":
-		return unload, later(s.again, s.until) // for what comes late
-	case s.seen == absent:
-		return none, time.Time{}
-	case s.refused:
+	case s.blind && s.maybe == w.URI:
+		return load, later(s.again, s.until) // if it has it, that changes nothing
+	case s.blind:
+		return unload, later(s.again, s.until)
+	case s.maybe == w.URI:
 		return ask, s.again
 	}
-	return unload, s.again // whether or not it is there: asking first would take as long
+	return ask, later(s.again, s.until)
+}
+
+// away is the next call to an endpoint that should not have the name.
+func away(s state, w Want) call {
+	if s.seen == absent || s.seen == unseen && w.Recorded == "" {
+		return none // what was never recorded was never loaded
+	}
+	return drop(s) // whether or not it is there: asking first would take as long
+}
+
+// drop takes the name from an endpoint. One that refused to drop it may not have it.
+func drop(s state) call {
+	if s.denied {
+		return ask
+	}
+	return unload
 }
 
 // look is the next call to an endpoint of which nobody knows whether it has the name.
@@ -159,10 +184,14 @@ func later(a, b time.Time) time.Time {
 }
 
 // swaps tells whether a call takes something away that serves, to make room for what is wanted.
-func swaps(c call, s state, w Want) bool { return c == unload && w.URI != "" && s.seen == present }
+func swaps(c call, s state, w Want) bool {
+	return c == unload && s.seen == present && (w.URI != "" || w.Costs)
+}
 
 // held is the state of a target that is left alone.
-func held(s state) state { return state{busy: s.busy, maybe: s.maybe, until: s.until} }
+func held(s state) state {
+	return state{busy: s.busy, called: s.called, maybe: s.maybe, until: s.until}
+}
 
 // answer is how a call ended. For ask, found tells whether the name was among the adapters, and listed whether the endpoint
 // tells at all what it has.
@@ -174,25 +203,30 @@ type answer struct {
 // learn is the state after a call.
 func learn(s state, w Want, c call, a answer, now time.Time) state {
 	s.busy = none
-	if a.err != nil {
+	switch {
+	case a.err != nil:
 		return s.failed(w, c, a.err, now)
+	case c == ask:
+		return s.asked(w, a, now)
+	case c == load:
+		s.seen, s.uri, s.refusals = present, w.URI, 0
+	case c == unload:
+		s.seen, s.uri, s.denied, s.denials = absent, "", false, 0
 	}
-	s.again = time.Time{}
-	if c != ask || a.found {
-		s.tries, s.problem = 0, "" // that nothing is there after a call that failed is no success
-	}
-	switch c {
-	case ask:
-		return s.asked(w, a)
-	case load:
-		s.seen, s.uri, s.maybe = present, w.URI, ""
-	case unload:
-		s.seen, s.uri, s.refused = absent, "", false
-		if !now.Before(s.until) {
-			s.maybe = "" // otherwise it is done once more then
-		}
-	}
+	s.called, s.maybe = true, ""
+	return s.well()
+}
+
+// well is a state in which nothing is wrong.
+func (s state) well() state {
+	s.tries, s.again, s.problem = 0, time.Time{}, ""
 	return s
+}
+
+// wished is the state after another wish. What failed was for the one before.
+func (s state) wished() state {
+	s.refusals, s.denials = 0, 0
+	return s.well()
 }
 
 // failed is the state after a call that failed.
@@ -205,28 +239,54 @@ func (s state) failed(w Want, c call, err error, now time.Time) state {
 	s.problem = err.Error()
 	doubtful := lora.IsDoubtful(err)
 	switch {
-	case c == ask && s.tries >= blindAfter:
-		return s.asked(w, answer{})
 	case c == load && doubtful:
-		s.seen, s.maybe, s.until = unseen, w.URI, now.Add(afterwards)
+		s.seen, s.called, s.maybe = unseen, true, ""
+		if lora.IsUnanswered(err) {
+			s.maybe, s.until = w.URI, now.Add(afterwards)
+		}
+	case c == load:
+		s.refusals++
+		s.maybe = "" // that was waited for
 	case c == unload && doubtful:
 		s.seen = unseen
+	case c == unload && s.blind && s.denials+1 >= believedAfter:
+		s.seen, s.uri, s.denials, s.called, s.maybe = absent, "", 0, true, ""
+		return s.well()
 	case c == unload:
-		s.refused = true
+		s.denied = !s.blind
+		s.denials++
 	}
 	return s
 }
 
-// asked is the state of an endpoint that said what it has, or that it does not say so.
-func (s state) asked(w Want, a answer) state {
-	s.refused, s.blind = false, !a.listed
+// asked is the state of an endpoint that said what it has, or that it does not say so. Pauses stay as long as they are unless all
+// is as it should be: to be asked is no achievement.
+func (s state) asked(w Want, a answer, now time.Time) state {
+	first := !s.called
+	s.denied, s.blind, s.called = false, !a.listed, true
 	switch {
 	case a.found:
 		s.seen, s.uri, s.maybe = present, w.Recorded, ""
-	case a.listed, w.Recorded == "" && w.URI != "":
+	case !a.listed && w.Recorded == "" && s.maybe == "":
 		s.seen, s.uri = absent, "" // what was never recorded was never loaded
-	default:
+	case !a.listed:
 		s.seen = unseen
+	default:
+		s.seen, s.uri = absent, ""
+		if !now.Before(s.until) {
+			s.maybe = ""
+		}
+		if first && w.Recorded != "" && w.Recorded != w.URI {
+			// Whoever was here before may have asked for it a moment ago.
+			s.maybe, s.until = w.Recorded, now.Add(afterwards)
+		}
+	}
+	if s.maybe != "" && s.maybe == w.URI {
+		s.tries++
+		s.again = now.Add(pause(s.tries)) // it may come any moment
+	}
+	if c, _ := next(s, w); c == none {
+		return s.well()
 	}
 	return s
 }
@@ -249,13 +309,11 @@ type entry struct {
 // what it had at any time: the next is changed when all others have what they should, so a source that cannot be loaded takes
 // an adapter from one endpoint and leaves it to the others.
 func plan(entries []*entry, now time.Time) (due []*entry, wake time.Time) {
-	free := atOnce
-	turn := true
+	free, turn := atOnce, !anyBare(entries)
 	for _, e := range entries {
 		if e.state.busy != none {
 			free--
 		}
-		turn = turn && !e.isWithout()
 	}
 	// Those that fail are not to keep others from their first try.
 	byTries := slices.Clone(entries)
@@ -284,26 +342,41 @@ func plan(entries []*entry, now time.Time) (due []*entry, wake time.Time) {
 	return due, wake
 }
 
-// isWithout tells whether an endpoint that should have the adapter may have none. One that is left alone counts if it was given
-// what is wanted now: that may be what ails it.
-func (e *entry) isWithout() bool {
-	if e.want.URI == "" {
-		return false
+// anyBare tells whether an endpoint that should have the adapter may have none of its names. One that is left alone counts if it
+// was given what is wanted now: that may be what ails it.
+func anyBare(entries []*entry) bool {
+	type place struct {
+		pod      types.UID
+		restarts int32
 	}
-	if e.want.Hold {
-		return e.want.Recorded == e.want.URI
+	should, has := map[place]bool{}, map[place]bool{}
+	for _, e := range entries {
+		at := place{e.want.Pod, e.want.Restarts}
+		if e.want.URI != "" && (!e.want.Hold || e.want.Recorded == e.want.URI) {
+			should[at] = true
+		}
+		if !e.want.Hold && e.state.seen == present && e.state.busy != unload {
+			has[at] = true
+		}
 	}
-	return e.state.seen != present || e.state.busy == unload
-}
-
-func (e *entry) isStuck() bool {
-	return e.state.seen == absent && e.want.URI != "" && e.state.tries >= stuckAfter
+	for at := range should {
+		if !has[at] {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *entry) report() Report {
 	s, w := e.state, e.want
 	c, _ := next(s, w)
-	r := Report{Loaded: s.seen == present, Problem: s.problem, Absent: s.seen == absent && (s.maybe == "" || s.maybe == w.URI)}
+	r := Report{
+		Loaded: s.seen == present, Problem: s.problem,
+		// While something is loaded, or may be, what is recorded of it has to stay.
+		Absent: s.seen == absent && s.busy != load && s.maybe == "",
+		Stuck:  s.seen == absent && s.refusals >= stuckAfter,
+		Waits:  s.busy == none && swaps(c, s, w) && s.problem == "",
+	}
 	if r.Loaded {
 		r.URI = s.uri
 	}
@@ -312,8 +385,6 @@ func (e *entry) report() Report {
 		r.Problem = ""
 	}
 	r.Unsure = !w.Hold && s.seen == unseen && s.problem == "" && w.Recorded != "" && w.Recorded == w.URI
-	r.Stuck = e.isStuck()
-	r.Waits = s.busy == none && swaps(c, s, w) && s.problem == ""
 	return r
 }
 

@@ -18,9 +18,14 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/lora"
 )
 
+// Ways in which calls end: not done; done without an answer; done some time later; not done, and without an answer; done, but said
+// to have failed.
 var (
 	refused  = &lora.Error{Code: 200, Text: "refused"}
 	timedOut = &lora.Error{Text: "timed out", Doubt: true}
+	late     = &lora.Error{Text: "late", Doubt: true}
+	lost     = &lora.Error{Text: "lost", Doubt: true}
+	halfway  = &lora.Error{Code: 500, Text: "halfway", Doubt: true}
 )
 
 // endpoint is a worker of which only the adapter of one name is of interest. Uri is empty while it has none.
@@ -32,26 +37,63 @@ type endpoint struct {
 	said []string
 	// silent endpoints do not tell what they have.
 	silent bool
+	// coming is a load that nobody waits for any more, and when it is there.
+	coming string
+	comes  time.Time
 }
 
-func (p *endpoint) do(c call, w Want) answer {
+// arrive lets come what comes late.
+func (p *endpoint) arrive(now time.Time) {
+	if p.coming != "" && !now.Before(p.comes) {
+		if p.uri == "" {
+			p.uri = p.coming
+		}
+		p.coming = ""
+	}
+}
+
+// do answers a call.
+func (p *endpoint) do(c call, w Want, now time.Time) answer {
+	p.arrive(now)
 	p.said = append(p.said, c.String())
 	var err error
 	if len(p.answers) > 0 {
 		err, p.answers = p.answers[0], p.answers[1:]
 	}
-	if err != nil && !lora.IsDoubtful(err) {
-		return answer{err: err}
+	switch c {
+	case ask:
+		return answer{err: err, found: err == nil && !p.silent && p.uri != "", listed: err == nil && !p.silent}
+	case load:
+		return answer{err: p.load(err, w.URI, now)}
 	}
-	// What is in doubt was done here, which is the case that is easily got wrong.
+	return answer{err: p.unload(err)}
+}
+
+func (p *endpoint) load(err error, uri string, now time.Time) error {
 	switch {
-	case c == load && p.uri == "":
-		p.uri = w.URI
-	case c == unload:
+	case errors.Is(err, late):
+		p.coming, p.comes = uri, now.Add(afterwards-time.Second)
+	case p.uri == "" && isDone(err):
+		p.uri = uri
+	}
+	return err
+}
+
+func (p *endpoint) unload(err error) error {
+	switch {
+	case p.uri == "" && err == nil:
+		return refused // as workers do that do not have it
+	case p.silent && p.uri != "" && err != nil && !lora.IsDoubtful(err):
+		err = nil // one that neither tells nor drops what it has cannot be told from one that has nothing
+	}
+	if isDone(err) {
 		p.uri = ""
 	}
-	return answer{err: err, found: p.uri != "", listed: !p.silent}
+	return err
 }
+
+// isDone tells whether a call was carried out.
+func isDone(err error) bool { return err == nil || lora.IsDoubtful(err) && !errors.Is(err, lost) }
 
 // round records what is about to be loaded, makes the calls that are due, and returns when the next round is. It is zero when
 // there is nothing left to do.
@@ -67,7 +109,7 @@ func round(entries []*entry, workers map[Target]*endpoint, now time.Time) time.T
 	}
 	for _, e := range due {
 		c := e.state.busy
-		e.state = learn(e.state, e.want, c, workers[e.want.Target].do(c, e.want), now)
+		e.state = learn(e.state, e.want, c, workers[e.want.Target].do(c, e.want, now), now)
 	}
 	if len(due) > 0 {
 		return now
@@ -78,11 +120,20 @@ func round(entries []*entry, workers map[Target]*endpoint, now time.Time) time.T
 // settle makes calls until none is due.
 func settle(t *testing.T, entries []*entry, workers map[Target]*endpoint) {
 	t.Helper()
-	now := time.Unix(0, 0)
+	settleFrom(t, entries, workers, time.Unix(0, 0))
+}
+
+func settleFrom(t *testing.T, entries []*entry, workers map[Target]*endpoint, now time.Time) {
+	t.Helper()
 	for range 1000 {
-		if now = round(entries, workers, now); now.IsZero() {
+		then := round(entries, workers, now)
+		if then.IsZero() {
+			for _, w := range workers {
+				w.arrive(now.Add(afterwards)) // what nobody reckoned with would come now
+			}
 			return
 		}
+		now = then
 	}
 	t.Fatal("there is no end to the calls")
 }
@@ -101,16 +152,22 @@ func TestAnEndpointIsCalledNoMoreThanItNeeds(t *testing.T) {
 		"another source":                 {endpoint{uri: "a"}, "b", "a", "list unload load"},
 		"a leftover of nobody knows who": {endpoint{uri: "a"}, "b", "", "list unload load"},
 		"not wanted":                     {endpoint{uri: "a"}, "", "a", "unload"},
-		"not wanted, and not there":      {endpoint{}, "", "", "unload"},
+		"not wanted, and never loaded":   {endpoint{}, "", "", ""},
 		"refused once":                   {endpoint{answers: []error{nil, refused}}, "b", "", "list load load"},
 		"timed out while loading":        {endpoint{answers: []error{nil, timedOut}}, "b", "", "list load list"},
+		"loads slowly":                   {endpoint{answers: []error{nil, late}}, "b", "", "list load list list list list"},
+		"a load that half succeeds":      {endpoint{answers: []error{nil, halfway}}, "b", "", "list load list"},
+		"a load that is lost":            {endpoint{answers: []error{nil, lost}}, "b", "", "list load list list list list load"},
 		"timed out while unloading":      {endpoint{uri: "a", answers: []error{nil, timedOut}}, "b", "a", "list unload list load"},
 		"does not tell at first":         {endpoint{uri: "b", answers: []error{timedOut, refused}}, "b", "b", "list list list"},
 		"unloading is refused":           {endpoint{uri: "b", answers: []error{refused}}, "", "b", "unload list unload"},
-		"unloading what is not there":    {endpoint{answers: []error{refused}}, "", "b", "unload list"},
+		"unloading what is not there":    {endpoint{}, "", "b", "unload list list"},
 		"does not list":                  {endpoint{silent: true}, "b", "", "list load"},
 		"does not list, another source":  {endpoint{uri: "a", silent: true}, "b", "a", "list unload load"},
-		"cannot list":                    {endpoint{answers: []error{refused, refused, refused}}, "b", "", "list list list load"},
+		"does not list, and has nothing": {endpoint{silent: true}, "b", "a", "list unload unload unload load"},
+		"does not list, not wanted":      {endpoint{uri: "b", silent: true}, "", "b", "unload"},
+		"does not list, was not there":   {endpoint{silent: true}, "", "b", "unload list unload unload"},
+		"cannot list for a while":        {endpoint{answers: []error{refused, refused, refused}}, "b", "", "list list list list load"},
 	} {
 		target := Target{Pod: "p", Name: "n"}
 		e := &entry{want: Want{Target: target, Address: "a", URI: tc.uri, Recorded: tc.recorded}}
@@ -285,26 +342,30 @@ func TestWhateverGoesWrongEndpointsEndAsWanted(t *testing.T) {
 		for i := range 1 + random.IntN(6) {
 			has := pick("", "old", "new")
 			w := Want{Target: Target{Pod: types.UID(fmt.Sprint(i))}, Address: fmt.Sprint(i), URI: pick("", "new"), Recorded: has}
-			worker := &endpoint{uri: has}
+			worker := &endpoint{uri: has, silent: random.IntN(4) == 0}
 			for range random.IntN(12) {
-				worker.answers = append(worker.answers, []error{nil, refused, timedOut, errors.New("some other error")}[random.IntN(4)])
+				worker.answers = append(worker.answers, []error{nil, refused, timedOut, late, lost, halfway, errors.New("some other error")}[random.IntN(7)])
 			}
 			entries, workers[w.Target] = append(entries, &entry{want: w}), worker
 		}
 		now := time.Unix(0, 0)
 		for range random.IntN(20) { // and then all wish for something else, or are left alone for a moment
-			if now = round(entries, workers, now); now.IsZero() {
-				now = time.Unix(1000, 0)
+			then := round(entries, workers, now)
+			if then.IsZero() {
+				break
 			}
+			now = then
 		}
 		wish := pick("new", "newer", "")
 		for _, e := range entries {
-			e.want.URI = wish
+			if e.want.URI != wish {
+				e.want.URI, e.state = wish, e.state.wished()
+			}
 			if random.IntN(4) == 0 {
 				e.state = held(e.state)
 			}
 		}
-		settle(t, entries, workers)
+		settleFrom(t, entries, workers, now)
 		for _, e := range entries {
 			if got := workers[e.want.Target].uri; got != e.want.URI || !e.report().Settled {
 				t.Errorf("seed %d: endpoint %s has %q, want %q; reported as %+v", seed, e.want.Address, got, e.want.URI, e.report())
@@ -317,25 +378,97 @@ func TestAnAdapterThatComesLateDoesNotStay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		uri, want string
-		before    int // calls before it comes
+		silent    bool
 	}{
-		"deleted meanwhile":     {"", "unload unload", 1},
-		"changed in the middle": {"newer", "unload load", 0},
+		"deleted meanwhile":             {"", "list unload", false},
+		"changed in the middle":         {"newer", "list unload load", false},
+		"deleted, and nobody tells":     {"", "unload", true},
+		"changed, and nobody tells":     {"newer", "unload load", true},
+		"it is what is wanted, at last": {"new", "list list list list", false},
 	} {
 		now := time.Unix(0, 0)
 		w := Want{Target: Target{Pod: "a"}, URI: "new", Recorded: "new"}
-		e := &entry{want: w, state: state{seen: absent}}
+		worker := &endpoint{coming: "new", comes: now.Add(afterwards - time.Second), silent: tc.silent}
+		e := &entry{want: w, state: state{seen: absent, blind: tc.silent, called: true}}
 		e.state = learn(e.state, w, load, answer{err: timedOut}, now) // nobody knows whether it is still under way
-		worker := &endpoint{}
-		workers := map[Target]*endpoint{w.Target: worker}
 		e.want.URI = tc.uri
-		for now = round([]*entry{e}, workers, now); !now.IsZero(); now = round([]*entry{e}, workers, now) {
-			if now.Equal(time.Unix(0, 0).Add(afterwards)) && len(worker.said) == tc.before {
-				worker.uri = "new" // now it has come
-			}
+		if tc.uri != w.URI {
+			e.state = e.state.wished()
 		}
+		settle(t, []*entry{e}, map[Target]*endpoint{w.Target: worker})
 		if got := strings.Join(worker.said, " "); got != tc.want || worker.uri != tc.uri {
 			t.Errorf("%s: %s, in the end %q", name, got, worker.uri)
 		}
+	}
+}
+
+func TestWhatSomebodyBeforeUsMayHaveAskedForIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	target := Target{Pod: "a"}
+	worker := &endpoint{coming: "old", comes: time.Unix(10, 0)}
+	e := &entry{want: Want{Target: target, URI: "new", Recorded: "old"}}
+	settle(t, []*entry{e}, map[Target]*endpoint{target: worker})
+	if worker.uri != "new" || e.want.Recorded != "new" {
+		t.Errorf("it has %q, recorded as %q, after %v", worker.uri, e.want.Recorded, worker.said)
+	}
+}
+
+func TestWhatIsRecordedStaysWhileItMayBeLoaded(t *testing.T) {
+	t.Parallel()
+	w := Want{Target: Target{Pod: "a"}, URI: "b", Recorded: "b"}
+	loading := &entry{want: w, state: state{seen: absent, busy: load}}
+	doubtful := &entry{want: w, state: learn(state{seen: absent, busy: load}, w, load, answer{err: timedOut}, time.Unix(0, 0))}
+	asked := &entry{want: w, state: learn(doubtful.state, w, ask, answer{listed: true}, time.Unix(1, 0))}
+	for name, e := range map[string]*entry{"under way": loading, "without an answer": doubtful, "asked for too early": asked} {
+		if e.report().Absent {
+			t.Errorf("%s: taken for absent", name)
+		}
+	}
+	over := &entry{want: w, state: learn(asked.state, w, ask, answer{listed: true}, time.Unix(0, 0).Add(afterwards))}
+	if !over.report().Absent {
+		t.Error("it never comes, and is waited for")
+	}
+}
+
+func TestAnEndpointIsStuckByRefusedLoadsOnly(t *testing.T) {
+	t.Parallel()
+	w := Want{Target: Target{Pod: "a"}, URI: "b", Recorded: "b"}
+	for name, tc := range map[string]struct {
+		call call
+		err  error
+		want bool
+	}{
+		"refused":           {load, refused, true},
+		"no answer":         {load, timedOut, false},
+		"does not tell":     {ask, refused, false},
+		"somebody else's":   {load, errElsewhere, false},
+		"nothing to unload": {unload, refused, false},
+	} {
+		e := &entry{want: w, state: state{seen: absent}}
+		for range stuckAfter {
+			e.state = learn(e.state, w, tc.call, answer{err: tc.err}, time.Unix(0, 0))
+		}
+		if got := e.report().Stuck; got != tc.want {
+			t.Errorf("%s: stuck is %t", name, got)
+		}
+	}
+}
+
+func TestANameGoesFromOneEndpointAfterAnotherWhereThatCosts(t *testing.T) {
+	t.Parallel()
+	var entries []*entry
+	for i := range 3 {
+		pod := types.UID(fmt.Sprint(i))
+		entries = append(entries,
+			&entry{want: Want{Target: Target{Pod: pod, Name: "new"}, URI: "u", Recorded: "u"}, state: state{seen: absent, again: time.Unix(9, 0)}},
+			&entry{want: Want{Target: Target{Pod: pod, Name: "old"}, Recorded: "u", Costs: true}, state: state{seen: present, uri: "u"}})
+	}
+	due, _ := plan(entries, time.Unix(0, 0))
+	if len(due) != 1 {
+		t.Fatalf("%d endpoints lose their only name at once", len(due))
+	}
+	due[0].state = state{seen: absent}
+	if more, _ := plan(entries, time.Unix(0, 0)); len(more) != 0 {
+		t.Errorf("%d more lose it before that one has another", len(more))
 	}
 }

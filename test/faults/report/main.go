@@ -46,17 +46,17 @@ func run(ledger, stored, document string, count bool) error {
 		return err
 	}
 	rows := faults.Summarise(results)
-	if !count {
+	injected, failed := 0, 0
+	for _, row := range rows {
+		injected, failed = injected+row.Faults, failed+row.Failed
+	}
+	if !count && injected > 0 {
 		if rows, err = keep(stored, rows); err != nil {
 			return err
 		}
 		if err := rewrite(document, faults.Tables(rows)); err != nil {
 			return err
 		}
-	}
-	injected, failed := 0, 0
-	for _, row := range rows {
-		injected, failed = injected+row.Faults, failed+row.Failed
 	}
 	if failed > 0 {
 		fmt.Printf("%d runs failed\n", failed)
