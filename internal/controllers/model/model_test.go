@@ -46,6 +46,23 @@ func ready(address string) observe.Endpoint {
 	return observe.Endpoint{Address: address, PodName: "pod-" + address, Pod: types.UID(address), Ready: true}
 }
 
+// wish is what is wanted of endpoint a.
+type wish struct {
+	model *v1alpha1.DynamoModel
+	seen  Seen
+	want  []placement.Want
+}
+
+func (w wish) check(t *testing.T, name string) {
+	t.Helper()
+	for i := range w.want {
+		w.want[i].Address = "a"
+	}
+	if diff := cmp.Diff(w.want, Desired(w.model, w.seen)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
 func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 	t.Parallel()
 	notReady, going, strange, goingStrange := ready("a"), ready("a"), ready("a"), ready("a")
@@ -54,11 +71,7 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 	strange.Problem = "not a pod's"
 	goingStrange.Terminating, goingStrange.Problem = true, "gone"
 	at := func(name string) placement.Target { return placement.Target{Pod: "a", Name: name} }
-	for name, tc := range map[string]struct {
-		model *v1alpha1.DynamoModel
-		seen  Seen
-		want  []placement.Want
-	}{
+	for name, tc := range map[string]wish{
 		"new": {adapter(), Seen{Endpoints: []observe.Endpoint{ready("a")}}, []placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}}},
 		"known": {
 			adapter(had("a", "org/sql", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}},
@@ -84,23 +97,14 @@ func TestEndpointsShouldHaveTheAdapterAndNothingElseOfIt(t *testing.T) {
 			Seen{Endpoints: []observe.Endpoint{ready("a")}}, nil,
 		},
 	} {
-		for i := range tc.want {
-			tc.want[i].Address = "a"
-		}
-		if diff := cmp.Diff(tc.want, Desired(tc.model, tc.seen)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		tc.check(t, name)
 	}
 }
 
 func TestARenamedAdapterGoesWhenTheNewNameIsThereOrCannotBe(t *testing.T) {
 	t.Parallel()
 	at := func(name string) placement.Target { return placement.Target{Pod: "a", Name: name} }
-	for name, tc := range map[string]struct {
-		model *v1alpha1.DynamoModel
-		seen  Seen
-		want  []placement.Want
-	}{
+	for name, tc := range map[string]wish{
 		"renamed, not yet there": {
 			adapter(had("a", "before", "s3://b/old")), Seen{Endpoints: []observe.Endpoint{ready("a")}},
 			[]placement.Want{{Target: at("org/sql"), URI: "s3://b/new"}, {Target: at("before"), Recorded: "s3://b/old", Hold: true}},
@@ -120,12 +124,7 @@ func TestARenamedAdapterGoesWhenTheNewNameIsThereOrCannotBe(t *testing.T) {
 			[]placement.Want{{Target: at("before"), Recorded: "s3://b/old"}},
 		},
 	} {
-		for i := range tc.want {
-			tc.want[i].Address = "a"
-		}
-		if diff := cmp.Diff(tc.want, Desired(tc.model, tc.seen)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		tc.check(t, name)
 	}
 }
 

@@ -27,9 +27,9 @@ type Keeper struct {
 	Changed func(model types.NamespacedName)
 	// Count is told of every call that ended.
 	Count func(operation string, err error, took time.Duration)
-	// Enter makes a call to a namespace unless the operator may not act there, ends its context when it no longer may, and tells
-	// whether it was made.
-	Enter func(ctx context.Context, namespace string, call func(context.Context)) bool
+	// Enter makes a call to a namespace and ends its context when the operator may no longer act there. An error says why it was
+	// not made: ErrElsewhere, or that nobody could be asked.
+	Enter func(ctx context.Context, namespace string, call func(context.Context)) error
 
 	mu     sync.Mutex
 	models map[types.UID]*model
@@ -188,8 +188,10 @@ func (k *Keeper) advance(m *model) {
 // run makes the call that an entry is busy with. What it was made for may have changed when it ends.
 func (k *Keeper) run(ctx context.Context, m *model, e *entry, c call, w Want) {
 	began := k.Clock.Now()
-	a := answer{err: errElsewhere}
-	if k.Enter(ctx, m.name.Namespace, func(ctx context.Context) { a = k.call(ctx, c, w) }) {
+	var a answer
+	if err := k.Enter(ctx, m.name.Namespace, func(ctx context.Context) { a = k.call(ctx, c, w) }); err != nil {
+		a.err = &notMade{err}
+	} else {
 		k.Count(c.String(), a.err, k.Clock.Since(began))
 	}
 

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,9 +115,9 @@ func keep(t *testing.T, w *workers, test func(k *Keeper)) {
 }
 
 // enter lets every call through.
-func enter(ctx context.Context, _ string, call func(context.Context)) bool {
+func enter(ctx context.Context, _ string, call func(context.Context)) error {
 	call(ctx)
-	return true
+	return nil
 }
 
 var anyModel = types.NamespacedName{Namespace: "ns", Name: "m"}
@@ -196,8 +197,12 @@ func TestNobodyIsCalledInANamespaceOfOthers(t *testing.T) {
 	w := newWorkers()
 	keep(t, w, func(k *Keeper) {
 		var barred atomic.Bool
-		k.Enter = func(ctx context.Context, _ string, call func(context.Context)) bool {
-			return !barred.Load() && enter(ctx, "", call)
+		why := ErrElsewhere
+		k.Enter = func(ctx context.Context, _ string, call func(context.Context)) error {
+			if barred.Load() {
+				return why
+			}
+			return enter(ctx, "", call)
 		}
 		barred.Store(true)
 		k.Want("1", anyModel, []Want{at("a", "s3://b")})
@@ -208,6 +213,12 @@ func TestNobodyIsCalledInANamespaceOfOthers(t *testing.T) {
 		}
 		if r := k.Known("1")[at("a", "").Target]; r.Settled || r.Problem != "" {
 			t.Errorf("told of an endpoint that nobody called: %+v", r)
+		}
+		why = errors.New("the API server does not answer")
+		<-time.After(lastRetry)
+		synctest.Wait()
+		if r := k.Known("1")[at("a", "").Target]; r.Problem != why.Error() {
+			t.Errorf("nobody is told why: %+v", r)
 		}
 		barred.Store(false)
 		<-time.After(lastRetry)

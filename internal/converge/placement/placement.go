@@ -32,8 +32,12 @@ const (
 	believedAfter = 3
 )
 
-// errElsewhere is why a call was not made in a namespace that belongs to another operator, or may do so.
-var errElsewhere = errors.New("another operator may be at work in the namespace")
+// ErrElsewhere is why a call is not made in a namespace that belongs to another operator. There is nobody to tell of it: the
+// status there is the other's.
+var ErrElsewhere = errors.New("another operator works in the namespace")
+
+// notMade is a call that was not made, and why.
+type notMade struct{ error }
 
 // Target is a name on an endpoint. An endpoint whose pod was replaced, or whose containers were started again, is another.
 type Target struct {
@@ -233,7 +237,10 @@ func (s state) wished() state {
 func (s state) failed(w Want, c call, err error, now time.Time) state {
 	s.tries++
 	s.again = now.Add(pause(s.tries))
-	if errors.Is(err, errElsewhere) {
+	if kept, ok := errors.AsType[*notMade](err); ok {
+		if !errors.Is(kept.error, ErrElsewhere) {
+			s.problem = kept.Error()
+		}
 		return s // nothing was asked
 	}
 	s.problem = err.Error()

@@ -19,13 +19,14 @@ import (
 )
 
 // Ways in which calls end: not done; done without an answer; done some time later; not done, and without an answer; done, but said
-// to have failed.
+// to have failed; failed, and said so in a way that leaves doubt.
 var (
 	refused  = &lora.Error{Code: 200, Text: "refused"}
 	timedOut = &lora.Error{Text: "timed out", Doubt: true}
 	late     = &lora.Error{Text: "late", Doubt: true}
 	lost     = &lora.Error{Text: "lost", Doubt: true}
 	halfway  = &lora.Error{Code: 500, Text: "halfway", Doubt: true}
+	broken   = &lora.Error{Code: 500, Text: "broken", Doubt: true}
 )
 
 // endpoint is a worker of which only the adapter of one name is of interest. Uri is empty while it has none.
@@ -93,7 +94,9 @@ func (p *endpoint) unload(err error) error {
 }
 
 // isDone tells whether a call was carried out.
-func isDone(err error) bool { return err == nil || lora.IsDoubtful(err) && !errors.Is(err, lost) }
+func isDone(err error) bool {
+	return err == nil || lora.IsDoubtful(err) && !errors.Is(err, lost) && !errors.Is(err, broken)
+}
 
 // round records what is about to be loaded, makes the calls that are due, and returns when the next round is. It is zero when
 // there is nothing left to do.
@@ -157,6 +160,7 @@ func TestAnEndpointIsCalledNoMoreThanItNeeds(t *testing.T) {
 		"timed out while loading":        {endpoint{answers: []error{nil, timedOut}}, "b", "", "list load list"},
 		"loads slowly":                   {endpoint{answers: []error{nil, late}}, "b", "", "list load list list list list"},
 		"a load that half succeeds":      {endpoint{answers: []error{nil, halfway}}, "b", "", "list load list"},
+		"a load that fails with doubt":   {endpoint{answers: []error{nil, broken}}, "b", "", "list load list load"},
 		"a load that is lost":            {endpoint{answers: []error{nil, lost}}, "b", "", "list load list list list list load"},
 		"timed out while unloading":      {endpoint{uri: "a", answers: []error{nil, timedOut}}, "b", "a", "list unload list load"},
 		"does not tell at first":         {endpoint{uri: "b", answers: []error{timedOut, refused}}, "b", "b", "list list list"},
@@ -344,7 +348,7 @@ func TestWhateverGoesWrongEndpointsEndAsWanted(t *testing.T) {
 			w := Want{Target: Target{Pod: types.UID(fmt.Sprint(i))}, Address: fmt.Sprint(i), URI: pick("", "new"), Recorded: has}
 			worker := &endpoint{uri: has, silent: random.IntN(4) == 0}
 			for range random.IntN(12) {
-				worker.answers = append(worker.answers, []error{nil, refused, timedOut, late, lost, halfway, errors.New("some other error")}[random.IntN(7)])
+				worker.answers = append(worker.answers, []error{nil, refused, timedOut, late, lost, halfway, broken, errors.New("some other error")}[random.IntN(8)])
 			}
 			entries, workers[w.Target] = append(entries, &entry{want: w}), worker
 		}
@@ -441,7 +445,7 @@ func TestAnEndpointIsStuckByRefusedLoadsOnly(t *testing.T) {
 		"refused":           {load, refused, true},
 		"no answer":         {load, timedOut, false},
 		"does not tell":     {ask, refused, false},
-		"somebody else's":   {load, errElsewhere, false},
+		"somebody else's":   {load, &notMade{ErrElsewhere}, false},
 		"nothing to unload": {unload, refused, false},
 	} {
 		e := &entry{want: w, state: state{seen: absent}}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/placement"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/scope"
 )
@@ -95,17 +96,19 @@ func (t territory) guard(next reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// enter does something in a namespace unless it is somebody else's, for as long as it is not, and tells whether it did.
-func (t territory) enter(ctx context.Context, namespace string, do func(context.Context)) bool {
+// enter does something in a namespace unless it is somebody else's, and for as long as it is not.
+func (t territory) enter(ctx context.Context, namespace string, do func(context.Context)) error {
 	done := false
 	pass := t.guard(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		do(ctx)
 		done = true
 		return reconcile.Result{}, nil
 	}))
-	// Why it may not is of no use to anybody who can only try again.
-	_, _ = pass.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace}})
-	return done
+	_, err := pass.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace}})
+	if err == nil && !done {
+		return placement.ErrElsewhere
+	}
+	return err
 }
 
 // sources wake a controller when work may begin in a namespace.

@@ -129,10 +129,15 @@ func TestANewSourceGoesFromEndpointToEndpoint(t *testing.T) {
 		e.Faults().Set()
 	}
 	w.change("sql", `{"spec":{"source":{"uri":"s3://bucket/right"}}}`)
-	m = w.awaitReady("sql")
+	w.from("s3://bucket/right", w.awaitReady("sql"))
+}
+
+// from expects every endpoint to be recorded with one adapter, from one source.
+func (w *ward) from(uri string, m *v1alpha1.DynamoModel) {
+	w.Helper()
 	for _, e := range m.Status.Endpoints {
-		if len(e.Adapters) != 1 || e.Adapters[0].URI != "s3://bucket/right" {
-			t.Errorf("%s has %v", e.PodName, e.Adapters)
+		if len(e.Adapters) != 1 || e.Adapters[0].URI != uri {
+			w.Errorf("%s is said to have %v, want it from %s", e.PodName, e.Adapters, uri)
 		}
 	}
 }

@@ -27,16 +27,14 @@ import (
 // slow is how long a load takes in which something else happens.
 const slow = 2 * time.Second
 
-// slowLoads makes every engine take its time.
-func (w *ward) slowLoads() {
+// newLoadingWard is a ward whose engines are all in the middle of loading an adapter.
+func newLoadingWard(t *testing.T, workers int32) *ward {
+	t.Helper()
+	w := newWard(t, workers)
 	for _, e := range w.all() {
 		e.Faults().Set(mockengine.Fault{On: mockengine.OnLoad, Kind: mockengine.FaultLatency, Delay: metav1.Duration{Duration: slow}})
 	}
-}
-
-// awaitLoads waits until every engine is about to load something.
-func (w *ward) awaitLoads() {
-	w.Helper()
+	w.create(w.adapter("sql", "s3://bucket/sql"))
 	harness.Eventually(w.T, patience, "loads are under way", func() (bool, string) {
 		for _, e := range w.all() {
 			if faults := e.Faults().List(); len(faults) == 0 || faults[0].Struck == 0 {
@@ -45,14 +43,12 @@ func (w *ward) awaitLoads() {
 		}
 		return true, ""
 	})
+	return w
 }
 
 func TestAModelThatIsDeletedWhileItIsLoadedLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, 2)
-	w.slowLoads()
-	w.create(w.adapter("sql", "s3://bucket/sql"))
-	w.awaitLoads()
+	w := newLoadingWard(t, 2)
 	w.remove("sql")
 	w.awaitGone("sql", patience)
 	if n := w.having("acme/sql"); n != 0 {
@@ -67,18 +63,10 @@ func TestAModelThatIsDeletedWhileItIsLoadedLeavesNothingBehind(t *testing.T) {
 
 func TestAnOperatorThatEndsDuringALoadLosesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, 3)
-	w.slowLoads()
-	w.create(w.adapter("sql", "s3://bucket/sql"))
-	w.awaitLoads()
+	w := newLoadingWard(t, 3)
 	w.operator.Stop()
 	w.startOperator()
-	m := w.awaitReady("sql")
-	for _, e := range m.Status.Endpoints {
-		if len(e.Adapters) != 1 || e.Adapters[0].URI != "s3://bucket/sql" {
-			t.Errorf("%s is said to have %v", e.PodName, e.Adapters)
-		}
-	}
+	w.from("s3://bucket/sql", w.awaitReady("sql"))
 	for _, e := range w.all() {
 		// The next one cannot tell a load that is under way from one that was never asked for.
 		if loads := e.Counters().Loads["acme/sql"]; loads < 1 || loads > 2 || len(e.Loaded()) != 1 {
@@ -99,12 +87,7 @@ func TestASourceIsCorrectedAfterAnAnswerThatLeavesDoubt(t *testing.T) {
 		e.Faults().Set()
 	}
 	w.change("sql", `{"spec":{"source":{"uri":"s3://right/sql"}}}`)
-	m := w.awaitReady("sql")
-	for _, e := range m.Status.Endpoints {
-		if len(e.Adapters) != 1 || e.Adapters[0].URI != "s3://right/sql" {
-			t.Errorf("%s is said to have %v", e.PodName, e.Adapters)
-		}
-	}
+	w.from("s3://right/sql", w.awaitReady("sql"))
 }
 
 func TestAPodThatIsGoingIsUnloadedAndNotCounted(t *testing.T) {
