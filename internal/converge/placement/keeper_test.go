@@ -196,15 +196,15 @@ func TestNobodyIsCalledInANamespaceOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorkers()
 	keep(t, w, func(k *Keeper) {
-		var barred atomic.Bool
-		why := ErrElsewhere
+		var barred atomic.Pointer[error]
 		k.Enter = func(ctx context.Context, _ string, call func(context.Context)) error {
-			if barred.Load() {
-				return why
+			if why := barred.Load(); why != nil {
+				return *why
 			}
 			return enter(ctx, "", call)
 		}
-		barred.Store(true)
+		elsewhere := ErrElsewhere
+		barred.Store(&elsewhere)
 		k.Want("1", anyModel, []Want{at("a", "s3://b")})
 		<-time.After(time.Hour)
 		synctest.Wait()
@@ -214,13 +214,14 @@ func TestNobodyIsCalledInANamespaceOfOthers(t *testing.T) {
 		if r := k.Known("1")[at("a", "").Target]; r.Settled || r.Problem != "" {
 			t.Errorf("told of an endpoint that nobody called: %+v", r)
 		}
-		why = errors.New("the API server does not answer")
+		why := errors.New("the API server does not answer")
+		barred.Store(&why)
 		<-time.After(lastRetry)
 		synctest.Wait()
 		if r := k.Known("1")[at("a", "").Target]; r.Problem != why.Error() {
 			t.Errorf("nobody is told why: %+v", r)
 		}
-		barred.Store(false)
+		barred.Store(nil)
 		<-time.After(lastRetry)
 		synctest.Wait()
 		if has, _ := w.at("a"); has != "s3://b" {

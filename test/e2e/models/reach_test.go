@@ -113,8 +113,8 @@ func chat(t *testing.T, frontend, model string) (int, string) {
 // soon is how long users wait for an adapter whose worker has it at once.
 const soon = 2 * time.Second
 
+// It is not parallel: the time that it measures is the product's only while no other test loads the cores.
 func TestAnAdapterCanBeReachedSoonAfterItsModelIsMade(t *testing.T) {
-	t.Parallel()
 	w := &ward{T: t, namespace: harness.Namespace(t), engines: map[string]*engine{}}
 	// Prompts are read by one kind of worker and answered by another. Both need the adapter.
 	w.startOperator()
