@@ -251,8 +251,7 @@ func wasJudged(owner client.Object) bool {
 
 // first applies an intent of which no child is known. It does not force: a conflict means that a stranger has the name.
 func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent) outcome {
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
-	err := a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(names.FieldManager))
+	answer, err := a.patch(ctx, intent, intent.encoded)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err):
 		return a.found(ctx, owner, intent, err)
@@ -261,10 +260,10 @@ func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent)
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, tally.Created)
 	known := a.memory.get(owner.GetUID(), intent.Key).uid
-	if u.GetUID() != known && hadAnotherMaker(u, owner.GetUID()) {
-		return a.release(ctx, owner, intent, u)
+	if answer.GetUID() != known && hadAnotherMaker(answer, owner.GetUID()) {
+		return a.release(ctx, owner, intent, answer)
 	}
-	return a.answered(owner, intent, u)
+	return a.answered(owner, intent, answer)
 }
 
 // found deals with an object that exists although the cache does not have it: it is new, it lost our label, or it is
@@ -295,8 +294,12 @@ func (a *Applier) found(ctx context.Context, owner client.Object, intent Intent,
 // once creates a child and takes it as it is if somebody was faster. It is a plain create, because an apply could lay
 // an owner reference on somebody's data.
 func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) outcome {
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
-	err := a.writer.Create(ctx, u, client.FieldOwner(names.FieldManager))
+	// Not typed: that would also send what nobody set.
+	u := &unstructured.Unstructured{}
+	err := u.UnmarshalJSON(intent.encoded)
+	if err == nil {
+		err = a.writer.Create(ctx, u, client.FieldOwner(names.FieldManager))
+	}
 	if apierrors.IsAlreadyExists(err) {
 		return outcome{}
 	}
@@ -304,7 +307,14 @@ func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) 
 		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, err)}
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, tally.Created)
-	return a.answered(owner, intent, u)
+	answer, err := a.blank(intent)
+	if err == nil && a.scheme.Recognizes(intent.gvk) {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, answer)
+	}
+	if err != nil {
+		return outcome{failed: fmt.Errorf("decode %s: %w", intent.Key, err)}
+	}
+	return a.answered(owner, intent, answer)
 }
 
 // update changes a child that is ours.
@@ -314,19 +324,12 @@ func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent
 			return outcome{live: live, failed: err}
 		}
 	}
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(intent.body)}
-	if intent.belongs.IsShared() {
-		joinOwners(u.Object, live)
-	}
-	err := a.send(ctx, u)
-	if apierrors.IsInvalid(err) && hasEmptyObject(intent.body) {
-		err = a.sendEmptied(ctx, u)
-	}
+	answer, err := a.force(ctx, intent, live)
 	if err != nil {
 		return a.refused(ctx, owner, refusal{intent: intent, live: live, err: err})
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, whyUpdated(intent, owner, live))
-	return a.answered(owner, intent, u)
+	return a.answered(owner, intent, answer)
 }
 
 // whyUpdated tells a wish of ours from somebody else's deed.
@@ -340,37 +343,67 @@ func whyUpdated(intent Intent, owner, live client.Object) tally.Reason {
 	return tally.Drifted
 }
 
-// send applies an object and takes over whatever fields of it others have changed.
-func (a *Applier) send(ctx context.Context, u *unstructured.Unstructured) error {
-	return a.writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(names.FieldManager), client.ForceOwnership)
+// force applies an intent and takes over whatever fields of it others have changed.
+func (a *Applier) force(ctx context.Context, intent Intent, live client.Object) (client.Object, error) {
+	encoded := intent.encoded
+	if intent.belongs.IsShared() {
+		joined, err := joinOwners(intent, live)
+		if err != nil {
+			return nil, err
+		}
+		encoded = joined
+	}
+	answer, err := a.patch(ctx, intent, encoded, client.ForceOwnership)
+	if !apierrors.IsInvalid(err) {
+		return answer, err
+	}
+	without, emptied, failed := withoutEmpty(encoded)
+	if failed != nil || !emptied {
+		return nil, errors.Join(err, failed)
+	}
+	if _, err := a.patch(ctx, intent, without, client.ForceOwnership); err != nil {
+		return nil, err
+	}
+	return a.patch(ctx, intent, encoded, client.ForceOwnership)
+}
+
+// patch applies an object as it is encoded, and returns the server's answer in the type that the caches use.
+func (a *Applier) patch(ctx context.Context, intent Intent, encoded []byte, more ...client.PatchOption) (client.Object, error) {
+	answer, err := a.blank(intent)
+	if err != nil {
+		return nil, err
+	}
+	options := append([]client.PatchOption{client.FieldOwner(names.FieldManager)}, more...)
+	if err := a.writer.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, encoded), options...); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// blank is an object of an intent's kind and name. Kinds unknown to the scheme are unstructured.
+func (a *Applier) blank(intent Intent) (client.Object, error) {
+	obj := client.Object(&unstructured.Unstructured{})
+	if a.scheme.Recognizes(intent.gvk) {
+		made, err := a.scheme.New(intent.gvk)
+		if err != nil {
+			return nil, fmt.Errorf("make a %s: %w", intent.gvk.Kind, err)
+		}
+		typed, ok := made.(client.Object)
+		if !ok {
+			return nil, errors.New("kind " + intent.gvk.Kind + " has no metadata")
+		}
+		obj = typed
+	} else {
+		obj.GetObjectKind().SetGroupVersionKind(intent.gvk)
+	}
+	obj.SetName(intent.Key.Name)
+	obj.SetNamespace(intent.Key.Namespace)
+	return obj, nil
 }
 
 // answered remembers what the server made of a request.
-func (a *Applier) answered(owner client.Object, intent Intent, u *unstructured.Unstructured) outcome {
-	answer, err := a.typed(intent, u)
-	if err != nil {
-		return outcome{failed: err}
-	}
+func (a *Applier) answered(owner client.Object, intent Intent, answer client.Object) outcome {
 	a.recent.Wrote(intent.Key, answer)
 	a.memory.put(owner.GetUID(), intent.Key, intent.Hash, answer)
 	return outcome{live: answer}
-}
-
-// typed gives the server's answer the type that the caches use. Kinds unknown to the scheme stay unstructured.
-func (a *Applier) typed(intent Intent, u *unstructured.Unstructured) (client.Object, error) {
-	if !a.scheme.Recognizes(intent.gvk) {
-		return u, nil
-	}
-	obj, err := a.scheme.New(intent.gvk)
-	if err != nil {
-		return nil, fmt.Errorf("make a %s: %w", intent.gvk.Kind, err)
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", intent.Key, err)
-	}
-	typed, ok := obj.(client.Object)
-	if !ok {
-		return nil, errors.New("kind " + intent.gvk.Kind + " has no metadata")
-	}
-	return typed, nil
 }

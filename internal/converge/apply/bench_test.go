@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"encoding/json"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -87,7 +88,7 @@ func BenchmarkPrepare(b *testing.B) {
 func answered(b *testing.B, intent Intent) *appsv1.Deployment {
 	b.Helper()
 	live := &appsv1.Deployment{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(intent.body, live); err != nil {
+	if err := json.Unmarshal(intent.encoded, live); err != nil {
 		b.Fatal(err)
 	}
 	live.UID, live.ResourceVersion, live.Generation = "child", "100", 1

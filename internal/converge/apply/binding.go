@@ -57,6 +57,10 @@ func (a *Applier) bindsOtherRole(ctx context.Context, intent Intent, live client
 			return false, fmt.Errorf("read %s: %w", intent.Key, err)
 		}
 	}
-	want, _ := intent.body["roleRef"].(map[string]any)
+	body, err := intent.body()
+	if err != nil {
+		return false, err
+	}
+	want, _ := body["roleRef"].(map[string]any)
 	return binding.RoleRef.Kind != want["kind"] || binding.RoleRef.Name != want["name"], nil
 }

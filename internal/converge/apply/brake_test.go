@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,28 +45,25 @@ func newArena(t *testing.T) *arena {
 	return a
 }
 
-// Apply stores the object as the API server does, as far as it matters here.
-func (a *arena) Apply(_ context.Context, obj runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+// Patch stores the object as the API server does, as far as it matters here.
+func (a *arena) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	a.applied = append(a.applied, a.now.Since(beginning))
 	if a.refuses != nil {
 		return a.refuses
 	}
-	sent, ok := obj.(interface {
-		SetUID(uid types.UID)
-		SetResourceVersion(version string)
-		GetLabels() map[string]string
-		GetAnnotations() map[string]string
-		GetOwnerReferences() []metav1.OwnerReference
-	})
-	if !ok {
-		return errors.New("not an object")
+	sent, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(sent, obj); err != nil {
+		return err
 	}
 	a.version++
-	sent.SetUID("child")
-	sent.SetResourceVersion(fmt.Sprint(a.version))
+	obj.SetUID("child")
+	obj.SetResourceVersion(fmt.Sprint(a.version))
 	a.live = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: "c", UID: "child", ResourceVersion: fmt.Sprint(a.version),
-		Labels: sent.GetLabels(), Annotations: sent.GetAnnotations(), OwnerReferences: sent.GetOwnerReferences(),
+		Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
 	}}
 	return nil
 }

@@ -197,7 +197,11 @@ func TestWhatIsRetainedHasNoOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		metadata, _ := intent.body["metadata"].(map[string]any)
+		body, err := intent.body()
+		if err != nil {
+			t.Fatal(err)
+		}
+		metadata, _ := body["metadata"].(map[string]any)
 		if _, has := metadata["ownerReferences"]; has != want {
 			t.Errorf("belonging %d: metadata %v", belongs, metadata)
 		}

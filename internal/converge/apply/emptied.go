@@ -4,20 +4,25 @@
 package apply
 
 import (
-	"context"
+	"encoding/json"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// sendEmptied applies an object in which something became an empty object. The server takes away the fields we no longer
-// name and then finds null where {} was sent, which most schemas refuse; giving the whole member up first avoids that.
-func (a *Applier) sendEmptied(ctx context.Context, u *unstructured.Unstructured) error {
-	without, _ := withoutEmptyObjects(u.Object).(map[string]any)
-	if err := a.send(ctx, &unstructured.Unstructured{Object: without}); err != nil {
-		return err
+// withoutEmpty encodes an object again without the members that are empty objects, and tells whether there are any. The server
+// takes away the fields that are no longer named and then finds null where {} was sent, which most schemas refuse; giving the
+// whole member up first avoids that.
+func withoutEmpty(encoded []byte) (without []byte, emptied bool, err error) {
+	var body map[string]any
+	if err := utiljson.Unmarshal(encoded, &body); err != nil {
+		return nil, false, err
 	}
-	return a.send(ctx, u)
+	if !hasEmptyObject(body) {
+		return nil, false, nil
+	}
+	without, err = json.Marshal(withoutEmptyObjects(body))
+	return without, true, err
 }
 
 func hasEmptyObject(value any) bool {

@@ -93,26 +93,27 @@ func refersTo(live client.Object, owner types.UID) bool {
 
 // verify compares every field of the intent with the live object.
 func verify(intent Intent, live client.Object) (bool, error) {
+	want, err := intent.body()
+	if err != nil {
+		return false, err
+	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
 		return false, err
 	}
 	// Objects from a typed cache do not carry their kind. The map may be the cache's own, so it is copied.
 	fields = maps.Clone(fields)
-	fields["apiVersion"], fields["kind"] = intent.body["apiVersion"], intent.body["kind"]
-	return contained(intent.body, fields), nil
+	fields["apiVersion"], fields["kind"] = want["apiVersion"], want["kind"]
+	return contained(want, fields), nil
 }
 
 func metadataContained(intent Intent, live client.Object) bool {
-	want, _ := intent.body["metadata"].(map[string]any)
-	return stringsContained(want["labels"], live.GetLabels()) &&
-		stringsContained(want["annotations"], live.GetAnnotations()) &&
+	return stringsContained(intent.labels, live.GetLabels()) && stringsContained(intent.annotations, live.GetAnnotations()) &&
 		(intent.belongs.IsShared() || metav1.GetControllerOf(live) != nil)
 }
 
-func stringsContained(want any, got map[string]string) bool {
-	m, _ := want.(map[string]any)
-	for key, value := range m {
+func stringsContained(want, got map[string]string) bool {
+	for key, value := range want {
 		if got[key] != value {
 			return false
 		}

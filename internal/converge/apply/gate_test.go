@@ -143,9 +143,13 @@ func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, _ := intent.body["spec"].(map[string]any)
-	if len(spec) != 1 || intent.body["status"] != nil {
-		t.Errorf("fields nobody set are sent: %v", intent.body)
+	body, err := intent.body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, _ := body["spec"].(map[string]any)
+	if len(spec) != 1 || body["status"] != nil {
+		t.Errorf("fields nobody set are sent: %v", body)
 	}
 	pod := spec["template"].(map[string]any)["spec"].(map[string]any)
 	if len(pod["containers"].([]any)[0].(map[string]any)) != 1 {

@@ -65,7 +65,11 @@ func (a *Applier) opponent(ctx context.Context, intent Intent, live client.Objec
 	if err := a.reader.Get(ctx, intent.Key.NamespacedName, object); err != nil {
 		return somebody + " keeps changing it" // who it is helps, but is not worth an error
 	}
-	manager, field := rival(object.GetManagedFields(), intent.body)
+	body, err := intent.body()
+	if err != nil {
+		return somebody + " keeps changing it"
+	}
+	manager, field := rival(object.GetManagedFields(), body)
 	if field == "" {
 		return manager + " keeps changing it"
 	}

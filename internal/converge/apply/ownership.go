@@ -5,6 +5,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -44,9 +45,13 @@ func madeByOperator(obj client.Object) bool {
 		labels[names.LabelAppManagedBy] == names.OperatorName || labels[names.LabelManagedBy] == names.OperatorName
 }
 
-// joinOwners adds the owner references that a live object has already, because references that an apply leaves out are
-// taken away. They keep their order, so that owners who differ in nothing else send the same.
-func joinOwners(body map[string]any, live client.Object) {
+// joinOwners encodes an intent with the owner references that a live object has already, because references that an apply
+// leaves out are taken away. They keep their order, so that owners who differ in nothing else send the same.
+func joinOwners(intent Intent, live client.Object) ([]byte, error) {
+	body, err := intent.body()
+	if err != nil {
+		return nil, err
+	}
 	metadata, _ := body["metadata"].(map[string]any)
 	own, _ := metadata["ownerReferences"].([]any)
 	mine, _ := own[0].(map[string]any)
@@ -58,6 +63,7 @@ func joinOwners(body map[string]any, live client.Object) {
 		refs = append(refs, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)})
 	}
 	metadata["ownerReferences"] = append(refs, own...)
+	return json.Marshal(body)
 }
 
 // builtIn manage fields of children right after their creation, before our cache may have shown the child at all.
@@ -90,8 +96,13 @@ func (a *Applier) release(ctx context.Context, owner client.Object, intent Inten
 	empty.SetNamespace(intent.Key.Namespace)
 	empty.SetUID(taken.GetUID())
 	a.memory.set(owner.GetUID(), intent.Key, state{stranger: true})
-	if err := a.send(ctx, empty); err != nil {
+	encoded, err := empty.MarshalJSON()
+	if err != nil {
+		return outcome{failed: fmt.Errorf("encode nothing for %s: %w", intent.Key, err)}
+	}
+	left, err := a.patch(ctx, intent, encoded, client.ForceOwnership)
+	if err != nil {
 		return outcome{failed: fmt.Errorf("release %s, which is not ours: %w", intent.Key, err)}
 	}
-	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(empty)}}
+	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(left)}}
 }
