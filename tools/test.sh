@@ -67,6 +67,7 @@ else
 fi
 if [ "$packages" = ./... ]; then
 	run tools 2 ./...
+	run test/charts 2 ./...
 fi
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
 	sh tools/fuzz.sh >"$log/fuzz.json" || status=1
