@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,10 +113,10 @@ func renamed(t *testing.T, objects []*unstructured.Unstructured) []*unstructured
 
 // onlyThere are objects that one side has and the other need not have, with the reason.
 var onlyThere = map[string]string{
-	"Namespace dynamo-system":                                   "Helm makes it, with --create-namespace",
-	"ServiceAccount dynamo-operator-component":                  "the reference's chart has it; pods of components use it",
-	"one namespace: Service dynamo-operator-webhook-service":    "the chart has it when webhooks are on",
-	"all namespaces: CustomResourceDefinition":                  "those are a chart of their own",
+	"Namespace dynamo-system":                                "Helm makes it, with --create-namespace",
+	"ServiceAccount dynamo-operator-component":               "the reference's chart has it; pods of components use it",
+	"one namespace: Service dynamo-operator-webhook-service": "the chart has it when webhooks are on",
+	"all namespaces: CustomResourceDefinition":               "those are a chart of their own",
 }
 
 func TestChartAndKustomizeMakeTheSameObjects(t *testing.T) {
@@ -207,8 +208,8 @@ func TestChartAndKustomizeAgreeOnTheConfiguration(t *testing.T) {
 		ours, theirs := effective(t, p.chart, p.namespace).OperatorConfiguration, effective(t, p.kustomize, p.namespace).OperatorConfiguration
 		// The chart says where things are, in the words of the reference's; the manifests leave them to the operator.
 		election := map[string]string{"all namespaces": "kube-system", "one namespace": p.namespace}[mode]
-		if ours.LeaderElection.Namespace != election || ours.MPIRunSSHSecret.Namespace != p.namespace || ours.GroveTerminationDelay.String() != "4h0m0s" {
-			t.Errorf("%s: the chart says %s, %s and %s", mode, ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay.String())
+		if ours.LeaderElection.Namespace != election || ours.MPIRunSSHSecret.Namespace != p.namespace || ours.GroveTerminationDelay.Duration != 4*time.Hour {
+			t.Errorf("%s: the chart says %s, %s and %s", mode, ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay.Duration)
 		}
 		ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace = theirs.LeaderElection.Namespace, theirs.MPIRunSSHSecret.Namespace
 		ours.GroveTerminationDelay = theirs.GroveTerminationDelay

@@ -50,6 +50,6 @@
 {{- end -}}
 {{- end -}}
 {{- if eq (toString $d.dockerRegistry.secure) "false" -}}
-{{- fail "dynamo.dockerRegistry.secure=false is not a value any more: it never had an effect; registries without TLS are configured on the nodes" -}}
+{{- fail "dynamo.dockerRegistry.secure is not a value any more: it never had an effect; registries without TLS are configured on the nodes" -}}
 {{- end -}}
 {{- end -}}

@@ -111,11 +111,11 @@ startupProbe:
   timeoutSeconds: 5
   failureThreshold: 90
 livenessProbe:
-  httpGet: {path: /healthz?js-enabled-only=true, port: monitor}
+  httpGet: {path: "/healthz?js-enabled-only=true", port: monitor}
   periodSeconds: 30
   timeoutSeconds: 5
 readinessProbe:
-  httpGet: {path: /healthz?js-server-only=true, port: monitor}
+  httpGet: {path: "/healthz?js-server-only=true", port: monitor}
   periodSeconds: 10
   timeoutSeconds: 5
 {{- end }}
