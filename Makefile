@@ -5,8 +5,8 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 TOOL := go tool -modfile=tools/go.mod
-MODULES := . tools
-GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/markers config/rbac/role.yaml config/rbac/restricted/role.yaml config/webhook/restricted docs/admission.md docs/configuration.md docs/metrics.md docs/performance.md docs/performance
+MODULES := . tools test/charts
+GENERATED := ':(glob)api/**/zz_generated.*' config/crd/bases config/rbac/markers config/rbac/role.yaml config/rbac/restricted/role.yaml config/webhook/restricted docs/admission.md docs/configuration.md docs/metrics.md docs/performance.md docs/performance charts
 EXAMPLE ?= examples/quickstart/graph.yaml
 # Which tests to run and how, for example: make test PACKAGES=./internal/... TESTFLAGS='-run Status'
 PACKAGES ?= ./...
@@ -124,9 +124,26 @@ verify: prerequisites generate ## Check that generated files and module files ar
 sbom: build ## Write what the operator is made of to bin/operator.sbom.json
 	@go run -C tools ./sbom -binary $(CURDIR)/bin/operator >bin/operator.sbom.json
 
+##@ Ship it
+
+.PHONY: charts
+charts: prerequisites ## Pack both charts into dist/
+	@$(TOOL) helm package --destination dist charts/crds charts/platform
+
+# What to run, for example: make helm ARGS='template dynamo-platform charts/platform'
+ARGS ?=
+
+.PHONY: helm
+helm: prerequisites ## Run Helm with ARGS, for example: make helm ARGS='lint --strict charts/platform'
+	@$(TOOL) helm $(ARGS)
+
+.PHONY: kustomize
+kustomize: prerequisites ## Run kustomize with ARGS, for example: make kustomize ARGS='build config/default'
+	@$(TOOL) kustomize $(ARGS)
+
 .PHONY: clean
-clean: ## Remove bin/
-	@rm -rf bin
+clean: ## Remove bin/ and dist/
+	@rm -rf bin dist
 
 # Says early and clearly what is missing on this machine.
 .PHONY: prerequisites

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Regenerates everything that is made from Go markers: deep copy functions, CustomResourceDefinitions, the manager role.
+# Regenerates everything that is made from Go markers: deep copy functions, CustomResourceDefinitions, the manager role. And what
+# is made of these in turn: pages of the documentation, and the parts of the charts that come from config.
 # Run it from the root of the repository. All generated files are committed.
 set -eu
 
@@ -33,3 +34,20 @@ go test ./config/rbac ./config/webhook -run 'TheRoles|TheRestricted' -update >/d
 
 # Pages that are made from code are written by the tests that compare them.
 go test ./internal/operator/config ./internal/operator/telemetry ./internal/admission ./test/perf/report -run 'Documented|TheDocumentation' -update >/dev/null
+
+# The charts carry definitions, roles, webhooks and policies as they are in config. Curly braces in descriptions are text, not
+# templates.
+rm -f charts/crds/templates/*.yaml
+for file in config/crd/bases/*.yaml; do
+	sed 's/{{/{{ "{{" }}/g' "$file" >"charts/crds/templates/${file##*/}"
+done
+files=charts/platform/charts/dynamo-operator/files
+cp config/rbac/role.yaml "$files/role.yaml"
+cp config/rbac/restricted/role.yaml "$files/restricted-role.yaml"
+cp config/rbac/planner_role.yaml "$files/planner-role.yaml"
+cp config/rbac/epp_role.yaml "$files/epp-role.yaml"
+cp config/rbac/metrics_reader_role.yaml "$files/metrics-reader-role.yaml"
+cp config/webhook/manifests.yaml "$files/webhooks.yaml"
+cp config/manager/networkpolicy.yaml "$files/networkpolicy.yaml"
+cp config/manager/restricted/networkpolicy.yaml "$files/restricted-networkpolicy.yaml"
+go run -C tools ./valuesdoc -charts "$PWD/charts"

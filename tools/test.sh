@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the tests of both modules and ends with one line, "N passed, N failed". Run it from the root of the repository.
+# Runs the tests of all modules and ends with one line, "N passed, N failed". Run it from the root of the repository.
 #
 #   tools/test.sh all     every test
 #   tools/test.sh unit    only tests that start no cluster
@@ -67,6 +67,7 @@ else
 fi
 if [ "$packages" = ./... ]; then
 	run tools 2 ./...
+	run test/charts 2 ./...
 fi
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
 	sh tools/fuzz.sh >"$log/fuzz.json" || status=1

@@ -10,7 +10,7 @@ trap 'exit 130' HUP INT TERM
 # The address of the database is in the message of every failure to reach it.
 database='vuln\.go\.dev'
 status=0
-for module in . tools; do
+for module in . tools test/charts; do
 	if go tool -modfile="$PWD/tools/go.mod" govulncheck -C "$module" ./... >"$said" 2>&1; then
 		echo "vulnerabilities: none that module $module reaches" >&2
 	elif grep -q "$database" "$said" && ! grep -q '^Vulnerability #' "$said"; then

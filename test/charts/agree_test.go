@@ -1,0 +1,251 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/dynamo-operator/dynamo-operator/test/charts"
+)
+
+// pair is an operator of the chart, in a release that is called dynamo-operator so that most names are those of the manifests, and
+// one of kustomize.
+type pair struct {
+	namespace        string
+	chart, kustomize map[string]*unstructured.Unstructured
+}
+
+// pairs are the two kinds of operators. What the manifests have always is turned on in the chart, and what they do not have is
+// turned off.
+func pairs(t *testing.T) map[string]pair {
+	t.Helper()
+	const base = `
+nats: {enabled: false}
+etcd: {enabled: false}
+dynamo-operator:
+  nats: {enabled: false}
+  etcd: {enabled: false}
+  controllerManager: {networkPolicy: {enabled: true}, manager: {image: {tag: 0.0.0-dev}}}
+`
+	return map[string]pair{
+		"all namespaces": compare(t, "dynamo-system", base, "default"),
+		"one namespace": compare(t, "team-a", base+`
+  namespaceRestriction: {enabled: true}
+  metricsService: {tokenSecretName: dynamo-operator-metrics-token}
+`, "overlays/restricted"),
+	}
+}
+
+func compare(t *testing.T, namespace, values, directory string) pair {
+	t.Helper()
+	rendered := renderAs(t, charts.Release{Name: "dynamo-operator", Namespace: namespace, Values: set(t, values)})
+	built := build(t, filepath.Join(config, directory))
+	return pair{namespace: namespace, chart: named(t, renamed(t, rendered.Objects)), kustomize: named(t, built)}
+}
+
+func build(t *testing.T, directory string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := charts.Build(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// names are what the chart calls otherwise, for the sake of the reference: objects by their kinds, then ports.
+var (
+	names = map[string]string{
+		"Deployment dynamo-operator-controller-manager":          "dynamo-operator",
+		"ServiceAccount dynamo-operator-controller-manager":      "dynamo-operator",
+		"PodDisruptionBudget dynamo-operator-controller-manager": "dynamo-operator",
+		"NetworkPolicy dynamo-operator-controller-manager":       "dynamo-operator",
+		"ConfigMap dynamo-operator-configuration":                "dynamo-operator",
+		"Service dynamo-operator":                                "dynamo-operator-metrics",
+		"ClusterRole dynamo-operator-manager-role":               "dynamo-operator-manager",
+		"ClusterRoleBinding dynamo-operator-manager-rolebinding": "dynamo-operator-manager",
+		"Role dynamo-operator-manager-role":                      "dynamo-operator-manager",
+		"RoleBinding dynamo-operator-manager-rolebinding":        "dynamo-operator-manager",
+	}
+	references = strings.NewReplacer(
+		`"serviceAccountName":"dynamo-operator-controller-manager"`, `"serviceAccountName":"dynamo-operator"`,
+		`"kind":"ServiceAccount","name":"dynamo-operator-controller-manager"`, `"kind":"ServiceAccount","name":"dynamo-operator"`,
+		`Role","name":"dynamo-operator-manager-role"`, `Role","name":"dynamo-operator-manager"`,
+		`"configMap":{"name":"dynamo-operator-configuration"}`, `"configMap":{"name":"dynamo-operator"}`,
+		`"name":"https","protocol":"TCP"}`, `"name":"metrics","protocol":"TCP"}`,
+		`"targetPort":"https"`, `"targetPort":"metrics"`, `"port":"https"`, `"port":"metrics"`,
+		`"webhook-server"`, `"webhook"`,
+		`{"app.kubernetes.io/instance":"dynamo-operator","app.kubernetes.io/name":"dynamo-operator","control-plane":"controller-manager"}`,
+		`{"app.kubernetes.io/name":"dynamo-operator"}`,
+	)
+)
+
+// renamed are objects of the chart with the names, ports and selectors that they have in the manifests.
+func renamed(t *testing.T, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for _, u := range objects {
+		if name := names[u.GetKind()+" "+u.GetName()]; name != "" {
+			u.SetName(name)
+		}
+		text, err := u.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := &unstructured.Unstructured{}
+		if err := other.UnmarshalJSON([]byte(references.Replace(string(text)))); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, other)
+	}
+	return all
+}
+
+// onlyThere are objects that one side has and the other need not have, with the reason.
+var onlyThere = map[string]string{
+	"Namespace dynamo-system":                                "Helm makes it, with --create-namespace",
+	"ServiceAccount dynamo-operator-component":               "the reference's chart has it; pods of components use it",
+	"one namespace: Service dynamo-operator-webhook-service": "the chart has it when webhooks are on",
+	"all namespaces: CustomResourceDefinition":               "those are a chart of their own",
+}
+
+func TestChartAndKustomizeMakeTheSameObjects(t *testing.T) {
+	t.Parallel()
+	for mode, p := range pairs(t) {
+		for name := range p.chart {
+			if p.kustomize[name] == nil && onlyThere[name] == "" {
+				t.Errorf("%s: only the chart makes %s", mode, name)
+			}
+		}
+		for name := range p.kustomize {
+			kind, _, _ := strings.Cut(name, " ")
+			if p.chart[name] == nil && onlyThere[name] == "" && onlyThere[mode+": "+name] == "" && onlyThere[mode+": "+kind] == "" {
+				t.Errorf("%s: only kustomize makes %s", mode, name)
+			}
+		}
+	}
+}
+
+// TestChartAndKustomizeAgree is about everything but Deployments and configurations, which are compared by what they mean.
+func TestChartAndKustomizeAgree(t *testing.T) {
+	t.Parallel()
+	for mode, p := range pairs(t) {
+		compared := 0
+		for name, theirs := range p.kustomize {
+			ours := p.chart[name]
+			if kind := theirs.GetKind(); ours == nil || kind == "Deployment" || kind == "ConfigMap" {
+				continue
+			}
+			compared++
+			for _, u := range []*unstructured.Unstructured{ours, theirs} {
+				u.SetLabels(nil)
+				u.SetAnnotations(nil)
+				if u.GetKind() == "Service" && u.Object["spec"].(map[string]any)["type"] == "ClusterIP" {
+					unstructured.RemoveNestedField(u.Object, "spec", "type")
+				}
+				sortPorts(u)
+			}
+			if diff := cmp.Diff(theirs.Object, ours.Object); diff != "" {
+				t.Errorf("%s: %s (-kustomize +chart):\n%s", mode, name, diff)
+			}
+		}
+		if compared < 8 {
+			t.Errorf("%s: only %d objects were compared", mode, compared)
+		}
+	}
+}
+
+// sortPorts has no effect on lists that are sorted; an order of rules would be a difference.
+func sortPorts(u *unstructured.Unstructured) {
+	ports, found, err := unstructured.NestedSlice(u.Object, "spec", "ports")
+	if !found || err != nil {
+		return
+	}
+	slices.SortFunc(ports, func(a, b any) int {
+		return strings.Compare(a.(map[string]any)["name"].(string), b.(map[string]any)["name"].(string))
+	})
+	_ = unstructured.SetNestedSlice(u.Object, ports, "spec", "ports")
+}
+
+func TestChartAndKustomizeAgreeOnTheDeployment(t *testing.T) {
+	t.Parallel()
+	for mode, p := range pairs(t) {
+		ours := typed[appsv1.Deployment](t, p.chart, "Deployment dynamo-operator")
+		theirs := typed[appsv1.Deployment](t, p.kustomize, "Deployment dynamo-operator")
+		ours.Labels, theirs.Labels = nil, nil
+		ours.Spec.Template.Annotations = nil
+		container, other := &ours.Spec.Template.Spec.Containers[0], &theirs.Spec.Template.Spec.Containers[0]
+		if container.Image != "dynamo-operator:0.0.0-dev" || other.Image != "dynamo-operator:dev" {
+			t.Errorf("%s: images %s and %s", mode, container.Image, other.Image)
+		}
+		// What these two mean is compared below; the variable has the value that the operator has by default.
+		container.Image, container.Args = other.Image, other.Args
+		container.Env = slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool {
+			return e.Name == "INTERNAL_IMAGES_DEBUGGER" && e.Value == "python:3.12-slim"
+		})
+		// The manifests mount a certificate that need not be there, for webhooks that are turned on by hand.
+		other.VolumeMounts = slices.DeleteFunc(other.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "certificate" })
+		theirs.Spec.Template.Spec.Volumes = slices.DeleteFunc(theirs.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "certificate" })
+		if diff := cmp.Diff(theirs, ours); diff != "" {
+			t.Errorf("%s (-kustomize +chart):\n%s", mode, diff)
+		}
+	}
+}
+
+func TestChartAndKustomizeAgreeOnTheConfiguration(t *testing.T) {
+	t.Parallel()
+	for mode, p := range pairs(t) {
+		ours, theirs := effective(t, p.chart, p.namespace).OperatorConfiguration, effective(t, p.kustomize, p.namespace).OperatorConfiguration
+		// The chart says where things are, in the words of the reference's; the manifests leave them to the operator.
+		election := map[string]string{"all namespaces": "kube-system", "one namespace": p.namespace}[mode]
+		if ours.LeaderElection.Namespace != election || ours.MPIRunSSHSecret.Namespace != p.namespace || ours.GroveTerminationDelay.Duration != 4*time.Hour {
+			t.Errorf("%s: the chart says %s, %s and %s", mode, ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay.Duration)
+		}
+		ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace = theirs.LeaderElection.Namespace, theirs.MPIRunSSHSecret.Namespace
+		ours.GroveTerminationDelay = theirs.GroveTerminationDelay
+		if mode == "one namespace" {
+			// Nothing reads these while webhooks are off.
+			ours.Webhooks, theirs.Webhooks = withoutPlaces(t, ours.Webhooks), withoutPlaces(t, theirs.Webhooks)
+		}
+		if diff := cmp.Diff(theirs, ours); diff != "" {
+			t.Errorf("%s (-kustomize +chart):\n%s", mode, diff)
+		}
+	}
+}
+
+// withoutPlaces is what is said of webhooks but for names and certificates.
+func withoutPlaces[T any](t *testing.T, w T) T {
+	t.Helper()
+	text, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]any{}
+	if err := json.Unmarshal(text, &members); err != nil {
+		t.Fatal(err)
+	}
+	if members["enabled"] == true {
+		t.Error("webhooks are on")
+	}
+	for _, key := range []string{"serviceName", "validatingConfigurationName", "mutatingConfigurationName", "certificates"} {
+		delete(members, key)
+	}
+	if text, err = json.Marshal(members); err != nil {
+		t.Fatal(err)
+	}
+	var rest T
+	if err := json.Unmarshal(text, &rest); err != nil {
+		t.Fatal(err)
+	}
+	return rest
+}

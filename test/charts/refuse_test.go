@@ -1,0 +1,130 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dynamo-operator/dynamo-operator/test/charts"
+)
+
+// refused checks that values are refused, with everything that is wanted in the message.
+func refused(t *testing.T, values string, wants ...string) {
+	t.Helper()
+	_, err := charts.Render(platform, charts.Release{Name: "dynamo-platform", Namespace: "dynamo-system", Values: set(t, values)})
+	if err == nil {
+		t.Fatalf("%s is taken", values)
+	}
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the message does not say %q: %v", values, want, err)
+		}
+	}
+}
+
+func TestEveryRemovedKeyIsRefusedWithItsReplacement(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ values, key, replacement string }{
+		{`dynamo-operator: {controllerManager: {kubeRbacProxy: {image: {tag: v0.15.0}}}}`, "controllerManager.kubeRbacProxy", "metricsService"},
+		{`dynamo-operator: {webhook: {certGenerator: {image: {tag: latest}}}}`, "webhook.certGenerator", "webhook.certificateValidity"},
+		{`dynamo-operator: {dynamo: {mpiRun: {sshKeygen: {enabled: true}}}}`, "dynamo.mpiRun.sshKeygen", "dynamo.mpiRun.secretName"},
+		{`dynamo-operator: {dynamo: {enableRestrictedSecurityContext: true}}`, "dynamo.enableRestrictedSecurityContext", "extraPodSpec"},
+		{`dynamo-operator: {dynamo: {dynamoIngressSuffix: x.org}}`, "dynamo.dynamoIngressSuffix", "dynamo.ingressHostSuffix"},
+		{`dynamo-operator: {dynamo: {dockerRegistry: {secure: false}}}`, "dynamo.dockerRegistry.secure", "on the nodes"},
+		{`dynamo-operator: {istioVirtualServiceEnabled: true}`, "istioVirtualServiceEnabled", "dynamo.istio"},
+		{`dynamo-operator: {checkpoint: {agent: {image: {tag: x}}}}`, "checkpoint.agent", "a chart of its own"},
+		{`dynamo-operator: {namespaceRestriction: {namespace: team-a}}`, "namespaceRestriction.namespace", "namespaceRestriction.targetNamespace"},
+		{`namespaceRestriction: {enabled: true}`, "namespaceRestriction", "dynamo-operator.namespaceRestriction"},
+		{`webhook: {enabled: false}`, "webhook", "dynamo-operator.webhook"},
+		{`grove: {tolerations: [{operator: Exists}]}`, "grove.tolerations", "the chart of Grove's own"},
+		{`grove: {affinity: {nodeAffinity: {}}}`, "grove.affinity", "the chart of Grove's own"},
+		{`kai-scheduler: {global: {tolerations: [{operator: Exists}]}}`, "kai-scheduler.global", "the chart of KAI's own"},
+		{`nats: {tlsCA: {enabled: true}}`, "nats.tlsCA.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {nats: {tls: {enabled: true}}}}`, "nats.config.nats.tls.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {monitor: {tls: {enabled: true}}}}`, "nats.config.monitor.tls.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {leafnodes: {enabled: true}}}`, "nats.config.leafnodes.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {websocket: {enabled: true}}}`, "nats.config.websocket.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {mqtt: {enabled: true}}}`, "nats.config.mqtt.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {gateway: {enabled: true}}}`, "nats.config.gateway.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {resolver: {enabled: true}}}`, "nats.config.resolver.enabled", "dynamo-operator.natsAddr"},
+		{`nats: {config: {patch: [{op: add}]}}`, "nats.config.patch", "config.merge"},
+		{`nats: {config: {jetstream: {patch: [{op: add}]}}}`, "nats.config.jetstream.patch", "config.jetstream.merge"},
+		{`nats: {config: {jetstream: {fileStore: {pvc: {patch: [{op: add}]}}}}}`, "nats.config.jetstream.fileStore.pvc.patch", "pvc.merge"},
+		{`nats: {container: {patch: [{op: add}]}}`, "nats.container.patch", "container.merge"},
+		{`nats: {container: {ports: {nats: {hostPort: 4222}}}}`, "nats.container.ports.nats", "container.merge"},
+		{`nats: {reloader: {patch: [{op: add}]}}`, "nats.reloader.patch", "reloader.merge"},
+		{`nats: {service: {patch: [{op: add}]}}`, "nats.service.patch", "service.merge"},
+		{`nats: {statefulSet: {patch: [{op: add}]}}`, "nats.statefulSet.patch", "statefulSet.merge"},
+		{`nats: {podTemplate: {patch: [{op: add}]}}`, "nats.podTemplate.patch", "podTemplate.merge"},
+		{`nats: {headlessService: {patch: [{op: add}]}}`, "nats.headlessService.patch", "headlessService.merge"},
+		{`nats: {configMap: {patch: [{op: add}]}}`, "nats.configMap.patch", "configMap.merge"},
+		{`nats: {podDisruptionBudget: {patch: [{op: add}]}}`, "nats.podDisruptionBudget.patch", "podDisruptionBudget.merge"},
+		{`nats: {promExporter: {enabled: true}}`, "nats.promExporter.enabled", "config.monitor"},
+		{`nats: {serviceAccount: {enabled: true}}`, "nats.serviceAccount.enabled", "podTemplate.merge.spec.serviceAccountName"},
+		{`nats: {natsBox: {enabled: true}}`, "nats.natsBox.enabled", "kubectl run"},
+		{`etcd: {preUpgradeJob: {enabled: true}}`, "etcd.preUpgradeJob.enabled", "nothing to do"},
+		{`etcd: {auth: {rbac: {create: true}}}`, "etcd.auth.rbac.create", "dynamo-operator.etcdAddr"},
+	} {
+		t.Run(row.key, func(t *testing.T) {
+			t.Parallel()
+			refused(t, row.values, row.key+" ", row.replacement)
+		})
+	}
+}
+
+func TestRemovedKeysThatAskForNothingAreLetThrough(t *testing.T) {
+	t.Parallel()
+	render(t, set(t, `
+dynamo-operator:
+  istioVirtualServiceEnabled: false
+  dynamo: {enableRestrictedSecurityContext: false, dynamoIngressSuffix: "", dockerRegistry: {secure: true}}
+grove: {tolerations: [], affinity: {}}
+kai-scheduler: {global: {tolerations: [], affinity: {}}}
+nats: {tlsCA: {enabled: false}, natsBox: {enabled: false, defaultContextName: default}, config: {patch: [], mqtt: {enabled: false}}, container: {ports: {nats: {}}}, service: {ports: {mqtt: {enabled: true}}}}
+etcd: {preUpgradeJob: {enabled: false}, auth: {rbac: {create: false}}}
+`))
+}
+
+func TestValuesThatCannotWorkAreRefusedWithTheKey(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, values string
+		wants        []string
+	}{
+		{"a key that nobody knows", `dynamo-operator: {webhook: {timeout: 3}}`, []string{"webhook", "timeout"}},
+		{"a key that nobody knows at the top", `operator: {}`, []string{"operator"}},
+		{"a key that nobody knows of NATS", `nats: {replicas: 3}`, []string{"nats", "replicas"}},
+		{"a key that nobody knows of etcd", `etcd: {replicas: 3}`, []string{"etcd", "replicas"}},
+		{"a word for a number", `dynamo-operator: {controllerManager: {replicas: two}}`, []string{"controllerManager/replicas"}},
+		{"a policy that there is not", `dynamo-operator: {webhook: {failurePolicy: Maybe}}`, []string{"webhook/failurePolicy", "Fail", "Ignore"}},
+		{"a wait that is too long", `dynamo-operator: {webhook: {timeoutSeconds: 60}}`, []string{"webhook/timeoutSeconds"}},
+		{"an authority that ends before its certificates", `dynamo-operator: {webhook: {certificateValidity: 1}}`, []string{"webhook/certificateValidity"}},
+		{"a duration without a unit", `dynamo-operator: {namespaceRestriction: {lease: {duration: "30"}}}`, []string{"namespaceRestriction/lease/duration"}},
+		{"an argument that is no flag", `dynamo-operator: {controllerManager: {manager: {args: [leader-elect]}}}`, []string{"controllerManager/manager/args/0"}},
+		{"two members", `etcd: {replicaCount: 2}`, []string{"replicaCount"}},
+		{"a back end that there is not", `dynamo-operator: {discoveryBackend: consul}`, []string{"discoveryBackend", "kubernetes", "etcd"}},
+		{"a Lease of its own", `dynamo-operator: {controllerManager: {leaderElection: {id: mine}}}`,
+			[]string{"controllerManager.leaderElection.id", `"mine"`, "leave the value empty"}},
+		{"a Lease that others do not see", `dynamo-operator: {controllerManager: {leaderElection: {namespace: dynamo-system}}}`,
+			[]string{"controllerManager.leaderElection.namespace", `"dynamo-system"`, "kube-system"}},
+		{"a registry without a server", `dynamo-operator: {dynamo: {dockerRegistry: {useKubernetesSecret: true, password: x}}}`,
+			[]string{"dynamo.dockerRegistry.server is empty", "existingSecretName"}},
+		{"a registry without a user", `dynamo-operator: {dynamo: {dockerRegistry: {useKubernetesSecret: true, server: x, username: "", password: x}}}`,
+			[]string{"dynamo.dockerRegistry.username is empty"}},
+		{"a registry without a password", `dynamo-operator: {dynamo: {dockerRegistry: {useKubernetesSecret: true, server: x}}}`,
+			[]string{"dynamo.dockerRegistry.password is empty"}},
+		{"a certificate that nobody trusts", `dynamo-operator: {webhook: {certificateSecret: {external: true}}}`,
+			[]string{"webhook.caBundle is empty", "webhook.certManager.enabled"}},
+		{"discovery through an etcd that is not there", `{dynamo-operator: {discoveryBackend: etcd}, etcd: {enabled: false}}`,
+			[]string{"etcd.enabled=true", "dynamo-operator.etcdAddr"}},
+		{"a monitor that is told nothing", `dynamo-operator: {namespaceRestriction: {enabled: true}, monitoring: {serviceMonitor: {enabled: true}}}`,
+			[]string{"metricsService.tokenSecretName"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			refused(t, row.values, row.wants...)
+		})
+	}
+}
