@@ -176,34 +176,33 @@ func (r *Reconciler) see(ctx context.Context, c *v1alpha1.DynamoComponentDeploym
 	return seen, err
 }
 
-// plan returns what the component wants. Which world its pods are rendered in depends on the pods that are there.
+// plan returns what the component wants. Which world its pods are rendered in depends on the pods that are there: those that
+// serve keep theirs unless they are replaced anyway.
 func (r *Reconciler) plan(ctx context.Context, c *v1alpha1.DynamoComponentDeployment, s input.Settings) (controllers.Plan, error) {
 	live, err := r.live(ctx, c)
 	if err != nil {
 		return controllers.Plan{}, err
 	}
-	var fresh input.World
-	open := live == nil || live.idle // what is found now is what pods get
-	if open {
-		if fresh, err = r.world(ctx, c, s); err != nil {
-			return controllers.Plan{}, err
+	if live != nil && !live.idle {
+		plan := r.planIn(live.world, c, s)
+		if plan.Err != nil || len(plan.Problems) > 0 || live.isFrom(plan.Children) || live.keeps(c, s) {
+			return plan, plan.Err
 		}
 	}
-	plan := r.Plan(c, circumstances(c, live, fresh, s), func() controllers.Plan {
-		if !open && live.keeps(c, s) {
-			return Desired(c, live.world, s, r.Scheme)
-		}
-		if !open {
-			if fresh, err = r.world(ctx, c, s); err != nil {
-				return controllers.Plan{Err: err}
-			}
-		}
-		return Desired(c, fresh, s, r.Scheme)
-	})
+	fresh, err := r.world(ctx, c, s)
+	if err != nil {
+		return controllers.Plan{}, err
+	}
+	plan := r.planIn(fresh, c, s)
+	return plan, plan.Err
+}
+
+func (r *Reconciler) planIn(w input.World, c *v1alpha1.DynamoComponentDeployment, s input.Settings) controllers.Plan {
+	plan := r.Plan(c, circumstances(w, c, s), func() controllers.Plan { return Desired(c, w, s, r.Scheme) })
 	if plan.Err != nil {
 		r.Plans.Forget(client.ObjectKeyFromObject(c))
 	}
-	return plan, plan.Err
+	return plan
 }
 
 // world is what pods of the component find around them now.
@@ -262,12 +261,8 @@ func (r *Reconciler) newest(ctx context.Context, gk schema.GroupKind, name clien
 }
 
 // circumstances are what a plan depends on besides its component, as text.
-func circumstances(c *v1alpha1.DynamoComponentDeployment, live *standing, fresh input.World, s input.Settings) string {
-	text := fmt.Sprint(c.GetParentGraphDeploymentName(), fresh, s.Serves, s.SSHKey.Fingerprint())
-	if live != nil {
-		text += live.identity
-	}
-	return text
+func circumstances(w input.World, c *v1alpha1.DynamoComponentDeployment, s input.Settings) string {
+	return fmt.Sprint(c.GetParentGraphDeploymentName(), w, s.Serves, s.SSHKey.Fingerprint())
 }
 
 // WaitingForSecrets returns the components that a new registry secret may help: those that do not run yet.

@@ -7,7 +7,6 @@ package component
 
 import (
 	"encoding/json"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,8 +51,9 @@ func NeedsKey(c *v1alpha1.DynamoComponentDeployment, s input.Settings) bool {
 
 // standing is the workload that a component's pods are made by, as far as rendering has to respect it.
 type standing struct {
-	// identity changes whenever it has to be asked again whether the workload can stay as it is.
-	identity string
+	key recent.Key
+	// hash is that of the intent which was applied last.
+	hash string
 	// world is the one that its pods were rendered in.
 	world input.World
 	// idle tells that it should serve and no replica does. There is nothing to lose then.
@@ -64,7 +64,8 @@ type standing struct {
 
 func standingDeployment(d *appsv1.Deployment) *standing {
 	return &standing{
-		identity:  fmt.Sprint(d.UID, d.Generation, d.Annotations[names.AnnotationSurroundings]),
+		key:       recent.KeyOf(deploymentKind, d),
+		hash:      d.Annotations[names.AnnotationAppliedHash],
 		world:     found(d),
 		idle:      d.Status.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0,
 		templates: []*corev1.PodTemplateSpec{&d.Spec.Template},
@@ -77,7 +78,8 @@ func standingDeployment(d *appsv1.Deployment) *standing {
 
 func standingGroup(set *lwsv1.LeaderWorkerSet, group observe.Group) *standing {
 	s := &standing{
-		identity:  fmt.Sprint(set.UID, set.Generation, set.Annotations[names.AnnotationSurroundings]),
+		key:       recent.KeyOf(groupKind, set),
+		hash:      set.Annotations[names.AnnotationAppliedHash],
 		world:     found(set),
 		idle:      !group.Serves,
 		templates: []*corev1.PodTemplateSpec{&set.Spec.LeaderWorkerTemplate.WorkerTemplate},
@@ -99,6 +101,18 @@ func found(live client.Object) input.World {
 		return input.World{} // nothing was found then, or somebody wrote over it
 	}
 	return world
+}
+
+// isFrom tells whether the workload was last applied as it is planned, which is so in nearly every pass and costs nothing to see.
+func (s *standing) isFrom(plan apply.Plan) bool {
+	for _, stage := range plan {
+		for _, intent := range stage {
+			if intent.Key == s.key {
+				return intent.Hash == s.hash
+			}
+		}
+	}
+	return false
 }
 
 // keeps tells whether rendering in the world that was found leaves the live pod templates as they are. Then that world

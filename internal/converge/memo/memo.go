@@ -10,14 +10,22 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Memo holds one value per object. It is safe for concurrent use on different objects; the work queue sees to it that
-// one object is never reconciled twice at a time.
+// room is for how many objects values are kept. While something moves, objects are looked at again within seconds, and fewer
+// than this move at a time; what rests is not looked at, and computing a value again takes less than a millisecond. So the
+// memory that values take does not grow with the number of objects.
+const room = 512
+
+// Memo holds one value per object, of those that were looked at last. It is safe for concurrent use on different objects; the
+// work queue sees to it that one object is never reconciled twice at a time.
 type Memo[V any] struct {
-	mu     sync.Mutex
-	values map[types.NamespacedName]entry[V]
+	values *lru.Cache
+
+	mu   sync.Mutex
+	uids map[types.NamespacedName]types.UID
 }
 
 type entry[V any] struct {
@@ -29,27 +37,30 @@ type entry[V any] struct {
 }
 
 // New returns an empty memo.
-func New[V any]() *Memo[V] { return &Memo[V]{values: map[types.NamespacedName]entry[V]{}} }
+func New[V any]() *Memo[V] {
+	return &Memo[V]{values: lru.New(room), uids: map[types.NamespacedName]types.UID{}}
+}
 
 // Get returns the value computed for the object, computing it if the object's spec, labels or annotations changed, or
 // the circumstances: whatever else the value depends on, as text.
 func (m *Memo[V]) Get(obj client.Object, circumstances string, compute func() V) V {
 	key := client.ObjectKeyFromObject(obj)
-	m.mu.Lock()
-	e, ok := m.values[key]
-	m.mu.Unlock()
-	if ok && e.uid == obj.GetUID() && e.generation == obj.GetGeneration() && e.circumstances == circumstances &&
-		maps.Equal(e.labels, obj.GetLabels()) && maps.Equal(e.annotations, obj.GetAnnotations()) {
-		return e.value
+	if found, ok := m.values.Get(key); ok {
+		e := found.(entry[V])
+		if e.uid == obj.GetUID() && e.generation == obj.GetGeneration() && e.circumstances == circumstances &&
+			maps.Equal(e.labels, obj.GetLabels()) && maps.Equal(e.annotations, obj.GetAnnotations()) {
+			return e.value
+		}
 	}
-	e = entry[V]{
+	e := entry[V]{
 		uid: obj.GetUID(), generation: obj.GetGeneration(),
 		labels: maps.Clone(obj.GetLabels()), annotations: maps.Clone(obj.GetAnnotations()),
 		circumstances: circumstances, value: compute(),
 	}
+	m.values.Add(key, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.values[key] = e
+	m.uids[key] = e.uid
 	return e.value
 }
 
@@ -57,14 +68,15 @@ func (m *Memo[V]) Get(obj client.Object, circumstances string, compute func() V)
 func (m *Memo[V]) UID(key types.NamespacedName) types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.values[key].uid
+	return m.uids[key]
 }
 
 // Forget drops the value of an object that is gone and returns the UID it had, empty if nothing was known of it.
 func (m *Memo[V]) Forget(key types.NamespacedName) types.UID {
+	m.values.Remove(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	uid := m.values[key].uid
-	delete(m.values, key)
+	uid := m.uids[key]
+	delete(m.uids, key)
 	return uid
 }

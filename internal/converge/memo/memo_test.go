@@ -4,9 +4,11 @@
 package memo
 
 import (
+	"strconv"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -60,5 +62,31 @@ func TestAForgottenValueTellsWhoseItWas(t *testing.T) {
 	}
 	if uid := m.UID(key); uid != "" {
 		t.Errorf("a forgotten object still has UID %q", uid)
+	}
+}
+
+func TestOnlySoManyValuesAreKeptButEveryObjectIsKnown(t *testing.T) {
+	t.Parallel()
+	m := New[int]()
+	computed := 0
+	look := func(i int) {
+		g := graph()
+		g.Name = strconv.Itoa(i)
+		m.Get(g, "", func() int { computed++; return i })
+	}
+	for i := range room + 1 {
+		look(i)
+	}
+	computed = 0
+	look(room)
+	if computed != 0 {
+		t.Error("the last value was dropped")
+	}
+	look(0)
+	if computed != 1 {
+		t.Error("more values are kept than there is room for")
+	}
+	if uid := m.UID(types.NamespacedName{Namespace: "ns", Name: "1"}); uid != "1" {
+		t.Errorf("an object without a value has UID %q", uid)
 	}
 }

@@ -5,9 +5,11 @@ package app
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -88,8 +90,21 @@ func sameButForVersion(a, b client.Object) bool {
 	if a.GetGeneration() != b.GetGeneration() {
 		return false
 	}
-	x, y := a.DeepCopyObject().(client.Object), b.DeepCopyObject().(client.Object)
-	x.SetResourceVersion("")
-	y.SetResourceVersion("")
-	return equality.Semantic.DeepEqual(x, y)
+	return equality.Semantic.DeepEqual(withoutVersion(a), withoutVersion(b))
+}
+
+// withoutVersion returns the object without its resource version. Everything that it points to is shared with the original, so
+// that comparing copies nothing. Only in an object without a type the version is itself in what it points to.
+func withoutVersion(obj client.Object) client.Object {
+	if untyped, ok := obj.(*unstructured.Unstructured); ok {
+		untyped = untyped.DeepCopy()
+		untyped.SetResourceVersion("")
+		return untyped
+	}
+	original := reflect.ValueOf(obj).Elem()
+	flat := reflect.New(original.Type())
+	flat.Elem().Set(original)
+	stripped := flat.Interface().(client.Object)
+	stripped.SetResourceVersion("")
+	return stripped
 }

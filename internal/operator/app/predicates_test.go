@@ -1,0 +1,48 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestAnObjectThatOnlyHasANewVersionIsTheSameAndStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	typed := func(version, value string) client.Object {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: version, Labels: map[string]string{"a": "b"}},
+			Data:       map[string]string{"key": value},
+		}
+	}
+	untyped := func(version, value string) client.Object {
+		object := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"key": value}}}
+		object.SetResourceVersion(version)
+		return object
+	}
+	for name, object := range map[string]func(version, value string) client.Object{"typed": typed, "untyped": untyped} {
+		for _, tc := range []struct {
+			what             string
+			version, another string
+			value            string
+			same             bool
+		}{
+			{"nothing", "1", "1", "x", true},
+			{"the version", "1", "2", "x", true},
+			{"what it holds", "1", "2", "y", false},
+		} {
+			before, after := object(tc.version, "x"), object(tc.another, tc.value)
+			if same := sameButForVersion(before, after); same != tc.same {
+				t.Errorf("%s: after a change of %s: same is %t", name, tc.what, same)
+			}
+			if before.GetResourceVersion() != tc.version || after.GetResourceVersion() != tc.another {
+				t.Errorf("%s: what was compared lost its version", name)
+			}
+		}
+	}
+}
