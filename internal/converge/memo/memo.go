@@ -17,7 +17,7 @@ import (
 // room is for how many objects values are kept. While something moves, objects are looked at again within seconds, and fewer
 // than this move at a time; what rests is not looked at, and computing a value again takes less than a millisecond. So the
 // memory that values take does not grow with the number of objects.
-const room = 512
+const room = 256
 
 // Memo holds one value per object, of those that were looked at last. It is safe for concurrent use on different objects; the
 // work queue sees to it that one object is never reconciled twice at a time.

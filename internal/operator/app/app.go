@@ -88,6 +88,7 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, er
 	}
 	api = rest.CopyConfig(api)
 	api.WarningHandler = rest.NoWarnings{} // what is deprecated in a user's graph is for the user to hear
+	api.DisableCompression = true          // watches would be packed and unpacked all day, for a network that does not need it
 	api.Wrap(seen.traces.Requests)
 	api.Wrap(scope.Transport)
 	mgr, err := manager.New(api, options(c, scheme))

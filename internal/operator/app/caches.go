@@ -37,7 +37,7 @@ import (
 func cacheOptions(c *config.Config) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.LabelApplied: names.OperatorName})}
 	opts := cache.Options{
-		DefaultTransform:            cache.TransformStripManagedFields(),
+		DefaultTransform:            observe.Lean,
 		ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours, &corev1.ConfigMap{}: ours,
