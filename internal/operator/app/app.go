@@ -192,6 +192,7 @@ func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(c),
 		NewCache:                      newCache,
+		MapperProvider:                newMapper,
 		Metrics:                       metricsOptions(c),
 		HealthProbeBindAddress:        c.HealthProbeBindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,

@@ -14,10 +14,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -111,17 +109,4 @@ func registrySecrets(mgr manager.Manager, c *config.Config) (cache.Cache, error)
 func newCache(api *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.Mapper = hopefulMapper{opts.Mapper}
 	return cache.New(api, opts)
-}
-
-// hopefulMapper answers for optional kinds that the cluster does not serve: that they would be namespaced is all that a
-// cache wants to know before somebody reads them.
-type hopefulMapper struct{ meta.RESTMapper }
-
-// RESTMapping returns the server's answer, and a guess for optional kinds that it does not know.
-func (m hopefulMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
-	if resource, optional := apis.ResourceOf(kind); meta.IsNoMatchError(err) && optional {
-		return &meta.RESTMapping{Resource: resource, GroupVersionKind: kind.WithVersion(resource.Version), Scope: meta.RESTScopeNamespace}, nil
-	}
-	return mapping, err
 }
