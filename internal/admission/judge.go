@@ -110,7 +110,7 @@ func refused(obj runtime.Object, c Circumstances, at Place) field.ErrorList {
 func broken(w write, at Place) []Finding {
 	var found []Finding
 	w.parts = parts(w.obj)
-	for _, rule := range Rules() {
+	for _, rule := range table() {
 		if rule.Places&at == 0 || rule.Transition && w.old == nil {
 			continue
 		}

@@ -8,6 +8,7 @@ package admission
 
 import (
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -98,7 +99,10 @@ func components() []string { return []string{v1alpha1.KindDynamoComponentDeploym
 func services() []string   { return slices.Concat(graphs(), components()) }
 
 // Rules returns the table in the order of the documentation.
-func Rules() []Rule {
+func Rules() []Rule { return slices.Clone(table()) }
+
+// table is made once, because all of it is gone through for every object that is judged.
+var table = sync.OnceValue(func() []Rule {
 	return slices.Concat(graphRules(), nameRules(), graphWarnings(), serviceRules(), pickerRules(), serviceWarnings(), componentRules(),
 		modelRules(), requestRules(), adapterRules(), checkpointRules())
-}
+})

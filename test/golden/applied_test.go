@@ -161,8 +161,8 @@ func (r *recorder) Get(_ context.Context, key client.ObjectKey, _ client.Object,
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-func (r *recorder) Apply(_ context.Context, object runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-	text, err := json.Marshal(object)
+func (r *recorder) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	text, err := patch.Data(object)
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func number(v any) (float64, bool) {
 
 // Contained tells whether every field that is set in want is in live with the same meaning. Both are pointers to structs.
 func Contained(want, live any) (bool, error) {
-	intent, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	intent, err := opinions(want)
 	if err != nil {
 		return false, err
 	}
@@ -182,5 +182,5 @@ func Contained(want, live any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return contained(dropUnset(intent), fields), nil
+	return contained(intent, fields), nil
 }

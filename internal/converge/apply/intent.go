@@ -79,11 +79,10 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belon
 	if err != nil {
 		return Intent{}, fmt.Errorf("find the kind of owner %q: %w", owner.GetName(), err)
 	}
-	body, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
+	body, err := opinions(desired)
 	if err != nil {
 		return Intent{}, fmt.Errorf("convert %s %q: %w", gvk.Kind, desired.GetName(), err)
 	}
-	body = dropUnset(body)
 	delete(body, "status") // never ours to apply, and some kinds encode one always
 	body["apiVersion"], body["kind"] = gvk.ToAPIVersionAndKind()
 	u := &unstructured.Unstructured{Object: body}
@@ -156,39 +155,41 @@ var meansNothing = map[string]bool{
 // verbatim are members whose content the operator passes on without knowing its schema.
 var verbatim = map[string]bool{"eppConfig": true}
 
-// dropUnset removes what a typed object encodes without having been set: nulls, a few empty objects and empty names.
-// Identical applies then change nothing on the server. Empty lists stay: what has them was written so by a user.
-func dropUnset(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
-	for key, value := range m {
-		if verbatim[key] {
-			out[key] = value
-			continue
-		}
-		if value = dropUnsetValue(value); value == nil {
-			continue
-		}
-		if inner, ok := value.(map[string]any); ok && len(inner) == 0 && meansNothing[key] {
-			continue
-		}
-		if value == "" && key == "name" {
-			continue
-		}
-		out[key] = value
+// opinions are the fields that were set in an object.
+func opinions(obj any) (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	if _, untyped := obj.(runtime.Unstructured); untyped {
+		fields = runtime.DeepCopyJSON(fields) // these are still its own
+	}
+	dropUnset(fields)
+	return fields, nil
 }
 
-func dropUnsetValue(value any) any {
+// dropUnset removes what a typed object encodes without having been set: nulls, a few empty objects and empty names.
+// Identical applies then change nothing on the server. Empty lists stay: what has them was written so by a user.
+func dropUnset(m map[string]any) {
+	for key, value := range m {
+		if verbatim[key] {
+			continue
+		}
+		dropUnsetIn(value)
+		inner, isMap := value.(map[string]any)
+		if value == nil || isMap && len(inner) == 0 && meansNothing[key] || value == "" && key == "name" {
+			delete(m, key)
+		}
+	}
+}
+
+func dropUnsetIn(value any) {
 	switch v := value.(type) {
 	case map[string]any:
-		return dropUnset(v)
+		dropUnset(v)
 	case []any:
-		out := make([]any, len(v))
 		for i := range v {
-			out[i] = dropUnsetValue(v[i])
+			dropUnsetIn(v[i])
 		}
-		return out
 	}
-	return value
 }
