@@ -130,6 +130,15 @@ sbom: build ## Write what the operator is made of to bin/operator.sbom.json
 charts: prerequisites ## Pack both charts into dist/
 	@$(TOOL) helm package --destination dist charts/crds charts/platform
 
+# Version of what is shipped, and what is before the names of images, for example REPOSITORY=registry.example.com/team.
+VERSION ?= 0.0.0-dev
+REPOSITORY ?=
+
+.PHONY: images
+images: prerequisites ## Write the images of operator and mocker as OCI archives, for amd64 and arm64, to dist/; no Docker is needed
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run -C tools ./image -root $(CURDIR) -out $(CURDIR)/dist \
+		-version '$(VERSION)' -repository '$(REPOSITORY)' -revision "$$(git rev-parse HEAD)"
+
 # What to run, for example: make helm ARGS='template dynamo-platform charts/platform'
 ARGS ?=
 
