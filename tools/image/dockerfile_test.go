@@ -93,18 +93,18 @@ func TestTheDockerfileHasNoFaults(t *testing.T) {
 func TestFaultsOfADockerfileAreFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"FROM golang:1.26.8 AS a":                                  "",
-		"FROM golang:1.26.8 AS a\nFROM a AS b":                     "",
-		"FROM golang:latest AS a":                                  "FROM golang:latest: name an exact version",
-		"FROM golang AS a":                                         "FROM golang: name an exact version",
-		"FROM golang:1.26 AS a":                                    "FROM golang:1.26: name an exact version",
-		"FROM scratch":                                             "FROM scratch: name the stage",
-		"FROM scratch AS a\nADD x /":                               "ADD x /: use COPY",
-		"FROM scratch AS a\nUSER nobody":                           "USER nobody: name numbers other than 0",
-		"FROM scratch AS a\nUSER 0:0":                              "USER 0:0: name numbers other than 0",
-		"FROM scratch AS a\nENTRYPOINT [\"/x\"]":                   "ENTRYPOINT in a: set USER before it",
-		"FROM scratch AS a\nUSER 1:1\nENTRYPOINT x":                "ENTRYPOINT x: use the form without a shell",
-		"FROM scratch AS a\nRUN true \\\n  && curl example.com":    "RUN true && curl example.com: fetch nothing that can change",
+		"FROM golang:1.26.8 AS a":                                   "",
+		"FROM golang:1.26.8 AS a\nFROM a AS b":                      "",
+		"FROM golang:latest AS a":                                   "FROM golang:latest: name an exact version",
+		"FROM golang AS a":                                          "FROM golang: name an exact version",
+		"FROM golang:1.26 AS a":                                     "FROM golang:1.26: name an exact version",
+		"FROM scratch":                                              "FROM scratch: name the stage",
+		"FROM scratch AS a\nADD x /":                                "ADD x /: use COPY",
+		"FROM scratch AS a\nUSER nobody":                            "USER nobody: name numbers other than 0",
+		"FROM scratch AS a\nUSER 0:0":                               "USER 0:0: name numbers other than 0",
+		"FROM scratch AS a\nENTRYPOINT [\"/x\"]":                    "ENTRYPOINT in a: set USER before it",
+		"FROM scratch AS a\nUSER 1:1\nENTRYPOINT x":                 "ENTRYPOINT x: use the form without a shell",
+		"FROM scratch AS a\nRUN true \\\n  && curl example.com":     "RUN true && curl example.com: fetch nothing that can change",
 		"# FROM golang:latest\nFROM scratch AS a\nUSER 1:1\nCMD []": "",
 	} {
 		if diff := cmp.Diff(want, strings.Join(faults(instructions(text)), "; ")); diff != "" {
