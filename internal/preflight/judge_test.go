@@ -35,35 +35,64 @@ func ready() Facts {
 	}
 }
 
-func TestACheckSaysWhatIsThereAndWhatToDo(t *testing.T) {
+// judged is a change to a cluster that lacks nothing, and what a check says about it. All other checks are content.
+type judged struct {
+	change func(*Facts)
+	check  Check
+	want   []Finding
+}
+
+func (j judged) run(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		change func(*Facts)
-		check  Check
-		want   []Finding
-	}{
-		"an old server":         {func(f *Facts) { f.Server = "v1.29.9" }, CheckVersion, []Finding{{State: Problem, Found: "Kubernetes v1.29.9", Advice: "upgrade Kubernetes to 1.30 or newer"}}},
-		"the oldest server":     {func(f *Facts) { f.Server = "v1.30.0" }, CheckVersion, []Finding{{State: Warning, Found: "Kubernetes v1.30.0", Advice: "this release was tested from 1.36 on; nothing is known to fail"}}},
-		"the oldest tested":     {func(f *Facts) { f.Server = "v1.36.3" }, CheckVersion, []Finding{{State: OK, Found: "Kubernetes v1.36.3"}}},
-		"a server of a cloud":   {func(f *Facts) { f.Server = "v1.37.2-gke.1100" }, CheckVersion, []Finding{{State: OK, Found: "Kubernetes v1.37.2-gke.1100"}}},
-		"a new server":          {func(f *Facts) { f.Server = "v1.38.0" }, CheckVersion, []Finding{{State: Warning, Found: "Kubernetes v1.38.0", Advice: "this release was tested up to 1.37: look for a newer one"}}},
-		"a server without one":  {func(f *Facts) { f.Server = "dev" }, CheckVersion, []Finding{{State: Warning, Found: "Kubernetes dev", Advice: "compare it with docs/support.md: its version could not be understood"}}},
-		"no definitions":        {func(f *Facts) { f.Definitions = nil }, CheckDefinitions, []Finding{{State: Warning, Found: "not installed", Advice: "install the chart dynamo-crds before dynamo-platform"}}},
-		"a missing definition":  {func(f *Facts) { f.Definitions = f.Definitions[:1] }, CheckDefinitions, []Finding{{State: Problem, Found: "missing: b.nvidia.com", Advice: "upgrade the chart dynamo-crds"}}},
-		"another definition":    {func(f *Facts) { f.Definitions[1].Same = false }, CheckDefinitions, []Finding{{State: Warning, Found: "of another release: b.nvidia.com", Advice: "upgrade the chart dynamo-crds before dynamo-platform"}}},
-		"a version not served":  {func(f *Facts) { f.Definitions[0].Served = false }, CheckDefinitions, []Finding{{State: Problem, Found: "v1alpha1 is not served: a.nvidia.com", Advice: "upgrade the chart dynamo-crds, or remove who replaced them"}}},
-		"two owners":            {func(f *Facts) { f.Definitions[0].Release = "x/y" }, CheckDefinitions, []Finding{{State: Warning, Found: "owned by several Helm releases: d/crds, x/y", Advice: "let one release own all, with helm --take-ownership"}}},
-		"no storage class":      {func(f *Facts) { f.StorageClasses = nil }, CheckStorage, []Finding{{State: Warning, Found: "no storage class", Advice: "install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false"}}},
-		"no default class":      {func(f *Facts) { f.StorageClasses[0].Default = false }, CheckStorage, []Finding{{State: Warning, Found: "no default among fast, slow", Advice: "kubectl annotate storageclass fast storageclass.kubernetes.io/is-default-class=true, or name one in every claim"}}},
-		"two default classes":   {func(f *Facts) { f.StorageClasses[1].Default = true }, CheckStorage, []Finding{{State: Warning, Found: "several defaults: fast, slow", Advice: "keep the annotation on one; the newest is taken"}}},
-		"no GPUs":               {func(f *Facts) { f.Nodes = nil }, CheckGPUs, []Finding{{State: Warning, Found: "no node offers nvidia.com/gpu", Advice: "install the NVIDIA device plugin or GPU operator; the mocker needs none"}}},
-		"GPUs out of use":       {func(f *Facts) { f.Nodes[1].Usable = false }, CheckGPUs, []Finding{{State: Warning, Found: "8 GPUs on 1 of 2 nodes", Advice: "kubectl get nodes, then uncordon or repair the others"}}},
-		"all GPUs out of use":   {func(f *Facts) { f.Nodes = []Node{{Name: "n", GPUs: 8}} }, CheckGPUs, []Finding{{State: Warning, Found: "1 nodes with GPUs, none usable", Advice: "kubectl get nodes, then uncordon or repair them"}}},
-		"LeaderWorkerSet":       {func(f *Facts) { f.APIs = []apis.API{apis.LWS} }, CheckMultinode, []Finding{{State: OK, Found: "LeaderWorkerSet", Advice: "install Volcano for gang scheduling"}}},
-		"both":                  {func(f *Facts) { f.APIs = []apis.API{apis.LWS, apis.Volcano} }, CheckMultinode, []Finding{{State: OK, Found: "LeaderWorkerSet with Volcano"}}},
-		"Grove alone":           {func(f *Facts) { f.APIs = []apis.API{apis.Grove} }, CheckMultinode, []Finding{{State: OK, Found: "Grove", Advice: "install KAI for gang scheduling by queues"}}},
-		"no orchestrator":       {func(f *Facts) { f.APIs = nil }, CheckMultinode, []Finding{{State: Warning, Found: "no orchestrator for several nodes", Advice: "install LeaderWorkerSet or Grove to run services with multinode"}}},
-		"no cert-manager":       {func(f *Facts) { f.CertManager = false }, CheckCertManager, []Finding{{State: OK, Found: "not installed; the operator makes its certificates itself"}}},
+	f := ready()
+	j.change(&f)
+	var got []Finding
+	for _, finding := range Judge(f) {
+		if finding.Check == j.check {
+			finding.Check = ""
+			got = append(got, finding)
+		} else if finding.State != OK {
+			t.Errorf("another check has %v", finding)
+		}
+	}
+	if diff := cmp.Diff(j.want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestACheckSaysWhatTheClusterHasAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]judged{
+		"an old server":        {func(f *Facts) { f.Server = "v1.29.9" }, CheckVersion, []Finding{{State: Problem, Found: "Kubernetes v1.29.9", Advice: "upgrade Kubernetes to 1.30 or newer"}}},
+		"the oldest server":    {func(f *Facts) { f.Server = "v1.30.0" }, CheckVersion, []Finding{{State: Warning, Found: "Kubernetes v1.30.0", Advice: "this release was tested from 1.36 on; nothing is known to fail"}}},
+		"the oldest tested":    {func(f *Facts) { f.Server = "v1.36.3" }, CheckVersion, []Finding{{State: OK, Found: "Kubernetes v1.36.3"}}},
+		"a server of a cloud":  {func(f *Facts) { f.Server = "v1.37.2-gke.1100" }, CheckVersion, []Finding{{State: OK, Found: "Kubernetes v1.37.2-gke.1100"}}},
+		"a new server":         {func(f *Facts) { f.Server = "v1.38.0" }, CheckVersion, []Finding{{State: Warning, Found: "Kubernetes v1.38.0", Advice: "this release was tested up to 1.37: look for a newer one"}}},
+		"a server without one": {func(f *Facts) { f.Server = "dev" }, CheckVersion, []Finding{{State: Warning, Found: "Kubernetes dev", Advice: "compare it with docs/support.md: its version could not be understood"}}},
+		"no definitions":       {func(f *Facts) { f.Definitions = nil }, CheckDefinitions, []Finding{{State: Warning, Found: "not installed", Advice: "install the chart dynamo-crds before dynamo-platform"}}},
+		"a missing definition": {func(f *Facts) { f.Definitions = f.Definitions[:1] }, CheckDefinitions, []Finding{{State: Problem, Found: "missing: b.nvidia.com", Advice: "upgrade the chart dynamo-crds"}}},
+		"another definition":   {func(f *Facts) { f.Definitions[1].Same = false }, CheckDefinitions, []Finding{{State: Warning, Found: "of another release: b.nvidia.com", Advice: "upgrade the chart dynamo-crds before dynamo-platform"}}},
+		"a version not served": {func(f *Facts) { f.Definitions[0].Served = false }, CheckDefinitions, []Finding{{State: Problem, Found: "v1alpha1 is not served: a.nvidia.com", Advice: "upgrade the chart dynamo-crds, or remove who replaced them"}}},
+		"two owners":           {func(f *Facts) { f.Definitions[0].Release = "x/y" }, CheckDefinitions, []Finding{{State: Warning, Found: "owned by several Helm releases: d/crds, x/y", Advice: "let one release own all, with helm --take-ownership"}}},
+		"no storage class":     {func(f *Facts) { f.StorageClasses = nil }, CheckStorage, []Finding{{State: Warning, Found: "no storage class", Advice: "install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false"}}},
+		"no default class":     {func(f *Facts) { f.StorageClasses[0].Default = false }, CheckStorage, []Finding{{State: Warning, Found: "no default among fast, slow", Advice: "kubectl annotate storageclass fast storageclass.kubernetes.io/is-default-class=true, or name one in every claim"}}},
+		"two default classes":  {func(f *Facts) { f.StorageClasses[1].Default = true }, CheckStorage, []Finding{{State: Warning, Found: "several defaults: fast, slow", Advice: "keep the annotation on one; the newest is taken"}}},
+		"no GPUs":              {func(f *Facts) { f.Nodes = nil }, CheckGPUs, []Finding{{State: Warning, Found: "no node offers nvidia.com/gpu", Advice: "install the NVIDIA device plugin or GPU operator; the mocker needs none"}}},
+		"GPUs out of use":      {func(f *Facts) { f.Nodes[1].Usable = false }, CheckGPUs, []Finding{{State: Warning, Found: "8 GPUs on 1 of 2 nodes", Advice: "kubectl get nodes, then uncordon or repair the others"}}},
+		"all GPUs out of use":  {func(f *Facts) { f.Nodes = []Node{{Name: "n", GPUs: 8}} }, CheckGPUs, []Finding{{State: Warning, Found: "1 nodes with GPUs, none usable", Advice: "kubectl get nodes, then uncordon or repair them"}}},
+		"LeaderWorkerSet":      {func(f *Facts) { f.APIs = []apis.API{apis.LWS} }, CheckMultinode, []Finding{{State: OK, Found: "LeaderWorkerSet", Advice: "install Volcano for gang scheduling"}}},
+		"both":                 {func(f *Facts) { f.APIs = []apis.API{apis.LWS, apis.Volcano} }, CheckMultinode, []Finding{{State: OK, Found: "LeaderWorkerSet with Volcano"}}},
+		"Grove alone":          {func(f *Facts) { f.APIs = []apis.API{apis.Grove} }, CheckMultinode, []Finding{{State: OK, Found: "Grove", Advice: "install KAI for gang scheduling by queues"}}},
+		"no orchestrator":      {func(f *Facts) { f.APIs = nil }, CheckMultinode, []Finding{{State: Warning, Found: "no orchestrator for several nodes", Advice: "install LeaderWorkerSet or Grove to run services with multinode"}}},
+		"no cert-manager":      {func(f *Facts) { f.CertManager = false }, CheckCertManager, []Finding{{State: OK, Found: "not installed; the operator makes its certificates itself"}}},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+func TestACheckSaysWhatIsInTheWayAndWhatToDo(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]judged{
 		"no webhooks":           {func(f *Facts) { f.Webhooks = nil }, CheckWebhooks, []Finding{{State: OK, Found: "none installed"}}},
 		"no endpoint":           {func(f *Facts) { f.Webhooks[0].Endpoints = 0 }, CheckWebhooks, []Finding{{State: Problem, Found: "validating: service d/webhook has no ready endpoint", Advice: "see why the operator is not ready, or delete the configuration if its operator is gone"}}},
 		"no trust, but lenient": {func(f *Facts) { f.Webhooks[0].Trusted, f.Webhooks[0].Required = false, false }, CheckWebhooks, []Finding{{State: Warning, Found: "validating: no certificate authority", Advice: "wait for the operator or cert-manager to put it in, or look into their logs"}}},
@@ -83,23 +112,7 @@ func TestACheckSaysWhatIsThereAndWhatToDo(t *testing.T) {
 		"a stray claim":    {func(f *Facts) { f.Claims = []Lease{{Namespace: "e", Alive: true}} }, CheckOperators, []Finding{{State: Warning, Found: "namespace e is claimed by an operator that has no Deployment", Advice: "kubectl -n e get lease dynamo-operator-namespace-scope"}}},
 		"many are counted": {func(f *Facts) { f.Expected = []string{"a.nvidia.com", "p", "q", "r", "s"} }, CheckDefinitions, []Finding{{State: Problem, Found: "missing: p, q, r and 1 more", Advice: "upgrade the chart dynamo-crds"}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := ready()
-			tc.change(&f)
-			var got []Finding
-			for _, finding := range Judge(f) {
-				if finding.Check == tc.check {
-					finding.Check = ""
-					got = append(got, finding)
-				} else if finding.State != OK {
-					t.Errorf("another check has %v", finding)
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+		t.Run(name, tc.run)
 	}
 }
 

@@ -35,48 +35,66 @@ var (
 	numericUser = regexp.MustCompile(`^[1-9][0-9]*:[1-9][0-9]*$`)
 )
 
-// faults are what is wrong with a Dockerfile: bases that move, files from elsewhere, secrets in variables, root.
+// linter goes through a Dockerfile, stage by stage.
+type linter struct {
+	stages []string
+	// user of the current stage.
+	user  string
+	found []string
+}
+
+func (l *linter) complain(format string, args ...any) {
+	l.found = append(l.found, fmt.Sprintf(format, args...))
+}
+
+// faults are what is wrong with a Dockerfile: bases that move, files from elsewhere, root.
 func faults(all []instruction) []string {
-	var found []string
-	complain := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	var stages []string
-	users := map[string]string{}
-	stage := ""
+	var l linter
 	for _, i := range all {
 		switch i.verb {
 		case "FROM":
-			words := slices.DeleteFunc(strings.Fields(i.rest), func(w string) bool { return strings.HasPrefix(w, "--") })
-			if base := words[0]; base != "scratch" && !slices.Contains(stages, base) && (!exactTag.MatchString(base) || !strings.ContainsAny(base, ":@")) {
-				complain("FROM %s: name an exact version", base)
-			}
-			if len(words) != 3 {
-				complain("FROM %s: name the stage", words[0])
-				continue
-			}
-			stage = words[2]
-			stages = append(stages, stage)
-			users[stage] = ""
+			l.from(i.rest)
 		case "ADD":
-			complain("ADD %s: use COPY", i.rest)
+			l.complain("ADD %s: use COPY", i.rest)
 		case "USER":
-			users[stage] = i.rest
+			l.user = i.rest
 			if !numericUser.MatchString(i.rest) {
-				complain("USER %s: name numbers other than 0", i.rest)
+				l.complain("USER %s: name numbers other than 0", i.rest)
 			}
 		case "ENTRYPOINT", "CMD":
-			if !strings.HasPrefix(i.rest, "[") {
-				complain("%s %s: use the form without a shell", i.verb, i.rest)
-			}
-			if users[stage] == "" {
-				complain("%s in %s: set USER before it", i.verb, stage)
-			}
+			l.command(i)
 		case "RUN":
 			if strings.Contains(i.rest, "@latest") || strings.Contains(i.rest, "curl ") {
-				complain("RUN %s: fetch nothing that can change", i.rest)
+				l.complain("RUN %s: fetch nothing that can change", i.rest)
 			}
 		}
 	}
-	return found
+	return l.found
+}
+
+// from begins a stage.
+func (l *linter) from(rest string) {
+	words := slices.DeleteFunc(strings.Fields(rest), func(w string) bool { return strings.HasPrefix(w, "--") })
+	base := words[0]
+	pinned := exactTag.MatchString(base) && strings.ContainsAny(base, ":@")
+	if base != "scratch" && !slices.Contains(l.stages, base) && !pinned {
+		l.complain("FROM %s: name an exact version", base)
+	}
+	if len(words) != 3 {
+		l.complain("FROM %s: name the stage", base)
+		return
+	}
+	l.stages, l.user = append(l.stages, words[2]), ""
+}
+
+// command checks what a stage runs.
+func (l *linter) command(i instruction) {
+	if !strings.HasPrefix(i.rest, "[") {
+		l.complain("%s %s: use the form without a shell", i.verb, i.rest)
+	}
+	if l.user == "" {
+		l.complain("%s in %s: set USER before it", i.verb, l.stages[len(l.stages)-1])
+	}
 }
 
 func TestTheDockerfileHasNoFaults(t *testing.T) {

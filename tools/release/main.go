@@ -15,7 +15,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -102,6 +104,19 @@ func (r release) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// created is the time of the commit that is released, the only one that each build of it agrees on.
+func (r release) created(ctx context.Context) (time.Time, error) {
+	text, err := r.git(ctx, "log", "-1", "--format=%ct")
+	if err != nil {
+		return time.Time{}, err
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the time of the commit: %w", err)
+	}
+	return time.Unix(seconds, 0), nil
+}
+
 func (release) command(ctx context.Context, directory, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = directory
@@ -111,7 +126,7 @@ func (release) command(ctx context.Context, directory, name string, args ...stri
 
 // images has them written by the command that make images runs.
 func (r release) images(ctx context.Context, out io.Writer) error {
-	epoch, err := r.git(ctx, "log", "-1", "--format=%ct")
+	created, err := r.created(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,7 +140,7 @@ func (r release) images(ctx context.Context, out io.Writer) error {
 	}
 	cmd := r.command(ctx, filepath.Join(root, "tools"), "go", "run", "./image", "-root", root, "-out", directory,
 		"-version", r.version, "-repository", r.repository, "-revision", revision)
-	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch)
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(created.Unix(), 10))
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build the images: %w", err)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -123,6 +124,16 @@ func TestChartsBearTheVersionThroughout(t *testing.T) {
 		t.Errorf("%d charts in the packages, want 5", found)
 	}
 
+	again := release{root: r.root, directory: t.TempDir(), version: r.version}
+	if err := again.charts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dynamo-crds-1.2.3-rc.1.tgz", "dynamo-platform-1.2.3-rc.1.tgz"} {
+		if !bytes.Equal(read(t, filepath.Join(r.directory, name)), read(t, filepath.Join(again.directory, name))) {
+			t.Errorf("packed twice, %s differs", name)
+		}
+	}
+
 	names, err := writeChecksums(r.directory)
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +146,15 @@ func TestChartsBearTheVersionThroughout(t *testing.T) {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
 
 // charts are the Chart.yaml files of a package.
