@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // unreleased is the version that charts bear in the repository.
@@ -67,11 +66,7 @@ func (r release) charts(ctx context.Context) error {
 	if err := os.CopyFS(scratch, os.DirFS(filepath.Join(root, "charts"))); err != nil {
 		return fmt.Errorf("copy the charts: %w", err)
 	}
-	created, err := r.created(ctx)
-	if err != nil {
-		return err
-	}
-	if err := stamp(scratch, r.version, created); err != nil {
+	if err := stamp(scratch, r.version); err != nil {
 		return err
 	}
 	cmd := r.command(ctx, filepath.Join(root, "tools"), "go", "tool", "helm", "package", "--destination", directory,
@@ -79,26 +74,34 @@ func (r release) charts(ctx context.Context) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("pack the charts: %w", err)
 	}
+	created, err := r.created(ctx)
+	if err != nil {
+		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(directory, "*.tgz"))
+	if err != nil {
+		return fmt.Errorf("find the packages: %w", err)
+	}
+	for _, path := range packages {
+		if err := normalise(path, created); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// stamp writes a version into every chart below a directory, and a time onto every file: a package has the times of its files.
-func stamp(directory, version string, created time.Time) error {
+// stamp writes a version into every chart below a directory.
+func stamp(directory, version string) error {
 	return filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.Name() != "Chart.yaml" {
 			return err
 		}
-		if entry.Name() == "Chart.yaml" {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return fmt.Errorf("read a chart: %w", err)
-			}
-			if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), unreleased, version)), 0o644); err != nil {
-				return fmt.Errorf("write the version of a chart: %w", err)
-			}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read a chart: %w", err)
 		}
-		if err := os.Chtimes(path, created, created); err != nil {
-			return fmt.Errorf("set the time of a chart: %w", err)
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), unreleased, version)), 0o644); err != nil {
+			return fmt.Errorf("write the version of a chart: %w", err)
 		}
 		return nil
 	})
