@@ -64,6 +64,11 @@ test-long: prerequisites ## Run what takes too long for make test: 512 pods in o
 	@DYNAMO_TEST_LONG=1 PACKAGES=./test/e2e/multinode TESTFLAGS='-timeout 40m' sh tools/test.sh all
 	@DYNAMO_TEST_OLD_LWS=1 PACKAGES=./test/e2e/multinode sh tools/test.sh all
 
+.PHONY: test-skew
+test-skew: prerequisites ## Run oldest and newest API server, an earlier operator and earlier definitions; OLD names their revision
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@sh tools/skew.sh
+
 .PHONY: test-faults
 test-faults: prerequisites ## Inject every fault at every place, and count; SHARD=i/n and LEDGER=file run it in parts
 	@go run ./cmd/dynamo-local bin >/dev/null
@@ -129,6 +134,19 @@ sbom: build ## Write what the operator is made of to bin/operator.sbom.json
 .PHONY: charts
 charts: prerequisites ## Pack both charts into dist/
 	@$(TOOL) helm package --destination dist charts/crds charts/platform
+
+# Version of what is shipped, and what is before the names of images, for example REPOSITORY=registry.example.com/team.
+VERSION ?= 0.0.0-dev
+REPOSITORY ?=
+
+.PHONY: images
+images: prerequisites ## Write the images of operator and mocker as OCI archives, for amd64 and arm64, to dist/; no Docker is needed
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run -C tools ./image -root $(CURDIR) -out $(CURDIR)/dist \
+		-version '$(VERSION)' -repository '$(REPOSITORY)' -revision "$$(git rev-parse HEAD)"
+
+.PHONY: release
+release: prerequisites ## Write charts, images, what they are made of, checksums and what is new in VERSION to dist/VERSION
+	@go run -C tools ./release -root $(CURDIR) -out $(CURDIR)/dist -version '$(VERSION)' -repository '$(REPOSITORY)'
 
 # What to run, for example: make helm ARGS='template dynamo-platform charts/platform'
 ARGS ?=

@@ -5,10 +5,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -27,9 +29,11 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(args []string, streams genericiooptions.IOStreams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	root := rootCommand(streams)
 	root.SetArgs(args)
-	command, err := root.ExecuteC()
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitFine
 	}
@@ -76,7 +80,7 @@ func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(lintCommand(streams), renderCommand(streams))
+	root.AddCommand(dumpCommand(streams), lintCommand(streams), preflightCommand(streams), renderCommand(streams))
 	return root
 }
 

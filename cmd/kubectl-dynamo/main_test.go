@@ -40,6 +40,8 @@ func TestCommandLinesEndAsTheyShould(t *testing.T) {
 		"the default orchestrator":  {"render -f testdata/graph.yaml --orchestrator deployment --capabilities grove,lws", exitFine, ""},
 		"capabilities":              {"render -f testdata/graph.yaml --capabilities lws,volcano,kai,istio,inferencepool,monitoring", exitFine, ""},
 		"unknown command":           {"rendr", exitUsage, "error: unknown command \"rendr\"\nSee 'kubectl dynamo --help' for usage.\n"},
+		"unknown form of a dump":    {"dump -o name", exitUsage, "error: --output \"name\" is not one of yaml, json\nSee 'kubectl dynamo dump --help' for usage.\n"},
+		"unknown form of findings":  {"preflight -o yaml", exitUsage, "error: --output \"yaml\" is not one of table, json\nSee 'kubectl dynamo preflight --help' for usage.\n"},
 		"unknown flag":              {"render --file x", exitUsage, "error: unknown flag: --file" + see},
 		"no file":                   {"render", exitUsage, "error: say what to render with -f FILE" + see},
 		"an argument":               {"render testdata/graph.yaml", exitUsage, `error: unexpected argument "testdata/graph.yaml"` + see},

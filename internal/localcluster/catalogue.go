@@ -21,15 +21,18 @@ const (
 	LWS               = "lws-manager"
 	// OldLWS is the oldest LeaderWorkerSet that the operator supports.
 	OldLWS = "lws-manager-0.6"
+	// OldAPIServer is of the oldest minor of Kubernetes that the operator is tested with.
+	OldAPIServer = "kube-apiserver-1.36"
 )
 
 // Pinned versions. Changing one means regenerating the module files of the same name.
 const (
-	kubernetesVersion = "v1.37.0"
-	etcdVersion       = "v3.7.0"
-	kwokVersion       = "v0.8.0"
-	lwsVersion        = "v0.8.0"
-	oldLWSVersion     = "v0.6.2"
+	kubernetesVersion    = "v1.37.0"
+	oldKubernetesVersion = "v1.36.3"
+	etcdVersion          = "v3.7.0"
+	kwokVersion          = "v0.8.0"
+	lwsVersion           = "v0.8.0"
+	oldLWSVersion        = "v0.6.2"
 )
 
 // moduleFiles are go.mod and go.sum files under other names: with their real names the go command would take their
@@ -58,7 +61,7 @@ func catalogue() []artefact {
 	kubernetes := func(name string) artefact {
 		return artefact{
 			name: name, version: kubernetesVersion, module: "kubernetes",
-			pkg: "k8s.io/kubernetes/cmd/" + name, stamps: kubernetesStamps(),
+			pkg: "k8s.io/kubernetes/cmd/" + name, stamps: kubernetesStamps(kubernetesVersion),
 		}
 	}
 	lws := func(name, version, module string) artefact {
@@ -79,17 +82,21 @@ func catalogue() []artefact {
 		{name: Kwok, version: kwokVersion, module: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 		lws(LWS, lwsVersion, "lws"),
 		lws(OldLWS, oldLWSVersion, "lws-0.6"),
+		{
+			name: OldAPIServer, version: oldKubernetesVersion, module: "kubernetes-1.36", pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
+			stamps: kubernetesStamps(oldKubernetesVersion), onDemand: true,
+		},
 	}
 }
 
 // kubernetesStamps returns what an official build records about itself; without it nodes and clients report v0.0.0.
 // The build date is fixed so that equal inputs give equal binaries.
-func kubernetesStamps() []string {
-	numbers := strings.SplitN(strings.TrimPrefix(kubernetesVersion, "v"), ".", 3)
+func kubernetesStamps(version string) []string {
+	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	var stamps []string
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		stamps = append(stamps,
-			pkg+".gitVersion="+kubernetesVersion,
+			pkg+".gitVersion="+version,
 			pkg+".gitMajor="+numbers[0],
 			pkg+".gitMinor="+numbers[1],
 			pkg+".gitTreeState=clean",

@@ -105,7 +105,7 @@ func (c *Cluster) apiServerComponent() component {
 		args = append(args, c.auditArgs()...)
 	}
 	return component{
-		name: APIServer, path: c.binaries[APIServer], args: append(args, c.opts.APIServerArgs...),
+		name: APIServer, path: c.binaries[c.opts.apiServer()], args: append(args, c.opts.APIServerArgs...),
 		grace: serverGrace, address: c.record.Server, probe: Probe{URL: c.record.Server + "/readyz", Trust: trustCluster},
 	}
 }

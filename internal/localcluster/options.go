@@ -31,6 +31,8 @@ type Options struct {
 	LWS bool `json:"lws"`
 	// OldLWS runs the oldest release of that controller that is supported.
 	OldLWS bool `json:"oldLWS,omitempty"`
+	// OldAPIServer runs the API server of the oldest minor of Kubernetes that is tested.
+	OldAPIServer bool `json:"oldAPIServer,omitempty"`
 	// Audit records every request to the API server in the file AuditLogPath names.
 	Audit bool `json:"audit"`
 	// Fsync makes etcd survive a crash of the machine, at the price of waiting for the disk on every write.
@@ -133,9 +135,17 @@ func (o Options) lws() string {
 	return LWS
 }
 
+// apiServer is the API server that the options call for.
+func (o Options) apiServer() string {
+	if o.OldAPIServer {
+		return OldAPIServer
+	}
+	return APIServer
+}
+
 // binaries lists the components the options call for.
 func (o Options) binaries() []string {
-	names := []string{Etcd, APIServer}
+	names := []string{Etcd, o.apiServer()}
 	for _, choice := range []struct {
 		wanted bool
 		name   string

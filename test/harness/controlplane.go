@@ -89,6 +89,11 @@ func WithOldLWS() Option {
 	return func(o *settings) { o.LWS, o.OldLWS, o.ControllerManager = true, true, true }
 }
 
+// WithOldAPIServer runs the API server of the oldest minor of Kubernetes that is tested.
+func WithOldAPIServer() Option {
+	return func(o *settings) { o.OldAPIServer = true }
+}
+
 // WithAudit records every request; see AuditLog.
 func WithAudit() Option {
 	return func(o *settings) { o.Audit = true }

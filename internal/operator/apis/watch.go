@@ -148,7 +148,7 @@ func (w *Watch) look(ctx context.Context) {
 	is := was
 	w.unsure = false
 	for _, e := range table() {
-		served, err := w.serves(e)
+		served, err := serves(w.Discovery, e)
 		if err != nil {
 			w.Log.Error(err, "An optional API could not be looked for", "api", e.api)
 			w.unsure = true
@@ -186,10 +186,25 @@ func (w *Watch) become(ctx context.Context, was, is input.Capabilities) {
 	w.Listener.Changed(ctx)
 }
 
+// Found are the optional APIs that a server has now, in the order of the table.
+func Found(server discovery.ServerResourcesInterface) ([]API, error) {
+	var found []API
+	for _, e := range table() {
+		served, err := serves(server, e)
+		if err != nil {
+			return nil, err
+		}
+		if served {
+			found = append(found, e.api)
+		}
+	}
+	return found, nil
+}
+
 // serves tells whether every kind of an API is served.
-func (w *Watch) serves(e entry) (bool, error) {
+func serves(server discovery.ServerResourcesInterface, e entry) (bool, error) {
 	for _, kind := range e.kinds {
-		list, err := w.Discovery.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+		list, err := server.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -207,7 +222,7 @@ func (w *Watch) serves(e entry) (bool, error) {
 func (w *Watch) Look(ctx context.Context) error {
 	var is input.Capabilities
 	for _, e := range table() {
-		served, err := w.serves(e)
+		served, err := serves(w.Discovery, e)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package bom
 
 import (
 	"debug/buildinfo"

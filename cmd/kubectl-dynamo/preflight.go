@@ -1,0 +1,90 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/preflight"
+)
+
+const outputTable = "table"
+
+// preflightTime is how long all questions together may take.
+const preflightTime = time.Minute
+
+// preflightExamples is indented by two spaces, as kubectl does.
+const preflightExamples = `  # Is this cluster ready for the operator, and for graphs in this namespace?
+  kubectl dynamo preflight -n team-a
+
+  # In a pipeline: what stands in the way
+  kubectl dynamo preflight -o json | jq '.findings[] | select(.state == "problem")'`
+
+// preflightOptions are the flags of preflight.
+type preflightOptions struct {
+	clusterOptions
+
+	install string
+	output  string
+}
+
+func preflightCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	var o preflightOptions
+	cmd := &cobra.Command{
+		Use:   "preflight",
+		Short: "Tell whether a cluster is ready for the operator and for graphs",
+		Long: "Look at the version of a cluster, its definitions, storage classes, GPUs, orchestrators, webhooks, operators and at\n" +
+			"what you may do, and say what to do about what is found. Nothing is changed: a graph is sent for admission only if\n" +
+			"there are webhooks, and not stored.\n\n" +
+			"Exit code 0 means that nothing stands in the way, 1 that there is a problem or that the cluster did not answer,\n" +
+			"2 that the command line was not understood.",
+		Example: preflightExamples,
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), streams) },
+	}
+	o.bind(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.install, "install-namespace", "dynamo-system", "namespace that the operator is, or will be, installed in")
+	f.StringVarP(&o.output, "output", "o", outputTable, "output format: "+strings.Join(preflightOutputs(), ", "))
+	return cmd
+}
+
+func preflightOutputs() []string { return []string{outputTable, outputJSON} }
+
+func (o *preflightOptions) run(ctx context.Context, streams genericiooptions.IOStreams) error {
+	if !slices.Contains(preflightOutputs(), o.output) {
+		return usagef("--output %q is not one of %s", o.output, strings.Join(preflightOutputs(), ", "))
+	}
+	config, namespace, err := o.connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, preflightTime)
+	defer cancel()
+	facts, err := preflight.Read(ctx, preflight.Question{
+		Config: config, Namespace: namespace, Install: o.install, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return err
+	}
+	findings := preflight.Judge(facts)
+	show := preflight.Table
+	if o.output == outputJSON {
+		show = preflight.JSON
+	}
+	if err := show(streams.Out, findings); err != nil {
+		return err
+	}
+	if preflight.Failed(findings) {
+		return errSaid
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func judgeWebhooks(f Facts) []Finding {
+	if len(f.Webhooks) == 0 {
+		return one(OK, "none installed", "")
+	}
+	var findings []Finding
+	for _, w := range f.Webhooks {
+		state := Warning
+		if w.Required {
+			state = Problem
+		}
+		switch {
+		case w.Service != "" && w.Endpoints == 0:
+			findings = append(findings, Finding{
+				State: state, Found: fmt.Sprintf("%s: service %s has no ready endpoint", w.Configuration, w.Service),
+				Advice: "see why the operator is not ready, or delete the configuration if its operator is gone",
+			})
+		case !w.Trusted:
+			findings = append(findings, Finding{
+				State: state, Found: w.Configuration + ": no certificate authority",
+				Advice: "wait for the operator or cert-manager to put it in, or look into their logs",
+			})
+		}
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Found, b.Found) })
+	findings = slices.Compact(findings) // the webhooks of a configuration mostly share a service
+	if f.Trial.Unanswered != "" {
+		findings = append(findings, Finding{
+			State: Problem, Found: "a graph sent for admission was not answered: " + f.Trial.Unanswered,
+			Advice: "see that the API server reaches the service, and that its certificate is valid",
+		})
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	found := fmt.Sprintf("%d with endpoints and a certificate authority", len(f.Webhooks))
+	if f.Trial.Sent {
+		found += "; a graph sent for admission was answered"
+	}
+	return one(OK, found, "")
+}
+
+func judgeInstall(f Facts) []Finding {
+	return judgeRights(f, true, Warning, "ask an administrator to install, or for a role that allows it")
+}
+
+func judgeUse(f Facts) []Finding {
+	return judgeRights(f, false, Problem, "ask an administrator for a role in this namespace that allows it")
+}
+
+func judgeRights(f Facts, install bool, missing State, advice string) []Finding {
+	var refused []string
+	n := 0
+	for _, r := range f.Rights {
+		if r.Install != install {
+			continue
+		}
+		n++
+		if !r.Allowed {
+			refused = append(refused, r.Verb+" "+r.Resource)
+		}
+	}
+	if len(refused) > 0 {
+		return one(missing, "you may not "+list(refused), advice)
+	}
+	where := ""
+	if !install {
+		where = " in namespace " + f.Namespace
+	}
+	return one(OK, fmt.Sprintf("all %d that were asked for%s", n, where), "")
+}
+
+// judgeOperators looks for operators that would be in each other's way: there is one for the whole cluster at most, and one for
+// a namespace.
+func judgeOperators(f Facts) []Finding {
+	var findings []Finding
+	by := map[string][]Operator{}
+	for _, o := range f.Operators {
+		by[o.Restricted] = append(by[o.Restricted], o)
+	}
+	for scope, all := range by {
+		if len(all) > 1 {
+			findings = append(findings, Finding{
+				State: Problem, Found: fmt.Sprintf("%d operators for %s: %s", len(all), scopeName(scope), list(addresses(all))),
+				Advice: "uninstall all but one",
+			})
+		}
+	}
+	for _, o := range f.Operators {
+		switch {
+		case o.Reference:
+			findings = append(findings, Finding{
+				State: Warning, Found: fmt.Sprintf("the reference operator %s/%s for %s", o.Namespace, o.Name, scopeName(o.Restricted)),
+				Advice: "upgrade its Helm release in place, or uninstall it first; its graphs go on running",
+			})
+		case o.Ready == 0:
+			findings = append(findings, Finding{
+				State: Problem, Found: fmt.Sprintf("%s/%s is not ready", o.Namespace, o.Name),
+				Advice: fmt.Sprintf("kubectl -n %s describe deployment %s", o.Namespace, o.Name),
+			})
+		}
+	}
+	if leading := alive(f.Leaders); len(leading) > 1 {
+		findings = append(findings, Finding{
+			State: Problem, Found: "operators lead in several namespaces: " + list(leading),
+			Advice: "give them one leaderElection.namespace, or uninstall all but one",
+		})
+	}
+	for _, namespace := range alive(f.Claims) {
+		if !slices.ContainsFunc(f.Operators, func(o Operator) bool { return o.Restricted == namespace }) {
+			findings = append(findings, Finding{
+				State: Warning, Found: fmt.Sprintf("namespace %s is claimed by an operator that has no Deployment", namespace),
+				Advice: "kubectl -n " + namespace + " get lease dynamo-operator-namespace-scope",
+			})
+		}
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Found, b.Found) })
+	if len(findings) > 0 {
+		return findings
+	}
+	if len(f.Operators) == 0 {
+		return one(OK, "none installed, so none in the way", "")
+	}
+	return one(OK, list(described(f.Operators)), "")
+}
+
+func scopeName(restricted string) string {
+	if restricted == "" {
+		return "the whole cluster"
+	}
+	return "namespace " + restricted
+}
+
+func addresses(all []Operator) []string {
+	var names []string
+	for _, o := range all {
+		names = append(names, o.Namespace+"/"+o.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func described(all []Operator) []string {
+	var texts []string
+	for _, o := range all {
+		texts = append(texts, fmt.Sprintf("%s/%s for %s", o.Namespace, o.Name, scopeName(o.Restricted)))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// alive are the namespaces of leases that somebody keeps.
+func alive(leases []Lease) []string {
+	var namespaces []string
+	for _, l := range leases {
+		if l.Alive {
+			namespaces = append(namespaces, l.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return namespaces
+}

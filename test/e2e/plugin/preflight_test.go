@@ -1,0 +1,227 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/preflight"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+)
+
+// look runs preflight and returns its findings by check, the states joined with what was found.
+func look(t *testing.T, user, namespace string) (int, map[preflight.Check]string) {
+	t.Helper()
+	code, stdout, stderr := plugin(t, user, "preflight", "-o", "json", "-n", namespace, "--install-namespace", namespace)
+	var report struct {
+		Ready    bool
+		Findings []preflight.Finding
+	}
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		t.Fatalf("%v\n%s%s", err, stdout, stderr)
+	}
+	if report.Ready != (code == 0) {
+		t.Errorf("exit code %d, but ready is %t", code, report.Ready)
+	}
+	found := map[preflight.Check]string{}
+	for _, f := range report.Findings {
+		line := fmt.Sprintf("%s: %s", f.State, f.Found)
+		if before, ok := found[f.Check]; ok {
+			line = before + "\n" + line
+		}
+		found[f.Check] = line
+	}
+	return code, found
+}
+
+// The cluster changes as a whole, so these steps follow each other in one test, and no other runs beside it.
+func TestPreflightSeesWhatAClusterHas(t *testing.T) {
+	namespace := harness.Namespace(t)
+	code, found := look(t, admin, namespace)
+	want := map[preflight.Check]string{
+		preflight.CheckVersion:     "ok: Kubernetes v1.37.0",
+		preflight.CheckDefinitions: "ok: all 7, as in this release",
+		preflight.CheckStorage:     "warning: no storage class",
+		preflight.CheckGPUs:        "warning: no node offers nvidia.com/gpu",
+		preflight.CheckMultinode:   "warning: no orchestrator for several nodes",
+		preflight.CheckCertManager: "ok: not installed; the operator makes its certificates itself",
+		preflight.CheckWebhooks:    "ok: none installed",
+		preflight.CheckInstall:     "ok: all 7 that were asked for",
+		preflight.CheckUse:         "ok: all 5 that were asked for in namespace " + namespace,
+		preflight.CheckOperators:   "ok: none installed, so none in the way",
+	}
+	if diff := cmp.Diff(want, found); diff != "" || code != 0 {
+		t.Errorf("exit code %d (-want +got):\n%s", code, diff)
+	}
+
+	furnish(t, namespace)
+	code, found = look(t, admin, namespace)
+	want[preflight.CheckStorage] = "ok: default fast"
+	want[preflight.CheckGPUs] = "warning: 8 GPUs on 1 of 2 nodes"
+	want[preflight.CheckOperators] = "warning: namespace " + namespace + " is claimed by an operator that has no Deployment\n" +
+		"warning: the reference operator " + namespace + "/dynamo-platform-dynamo-operator-controller-manager for the whole cluster"
+	if diff := cmp.Diff(want, found); diff != "" || code != 0 {
+		t.Errorf("exit code %d (-want +got):\n%s", code, diff)
+	}
+
+	hook := webhook(t, namespace)
+	service := namespace + "/webhook"
+	code, found = look(t, admin, namespace)
+	text := found[preflight.CheckWebhooks]
+	if !strings.HasPrefix(text, "problem: "+hook+": service "+service+" has no ready endpoint\nproblem: a graph sent for admission was not answered: ") || code != 1 {
+		t.Errorf("exit code %d, webhooks: %s", code, text)
+	}
+	endpoint(t, namespace)
+	_, found = look(t, admin, namespace)
+	if text := found[preflight.CheckWebhooks]; !strings.HasPrefix(text, "problem: "+hook+": no certificate authority\nproblem: a graph sent") {
+		t.Errorf("webhooks: %s", text)
+	}
+}
+
+// create makes an object that goes with the test.
+func create(t *testing.T, o client.Object) {
+	t.Helper()
+	api := harness.Client(t)
+	if err := api.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The context of the test has ended when its objects are removed.
+		if err := api.Delete(context.WithoutCancel(t.Context()), o); client.IgnoreNotFound(err) != nil {
+			t.Logf("remove %s: %v", o.GetName(), err)
+		}
+	})
+}
+
+// furnish gives the cluster storage, GPUs, an operator of the reference and a claim.
+func furnish(t *testing.T, namespace string) {
+	t.Helper()
+	create(t, &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+		Provisioner: "example.com/fast",
+	})
+	for name, ready := range map[string]corev1.ConditionStatus{"gpu-1": corev1.ConditionTrue, "gpu-2": corev1.ConditionFalse} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		create(t, node)
+		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		if ready == corev1.ConditionTrue {
+			node.Spec.Taints = nil
+		}
+		if err := harness.Client(t).Status().Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	labels := map[string]string{"app.kubernetes.io/name": "dynamo-operator"}
+	create(t, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "dynamo-platform-dynamo-operator-controller-manager", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "kube-rbac-proxy", Image: "proxy"}, {Name: "manager", Image: "kubernetes-operator", Args: []string{"--leader-elect"}},
+			}}},
+		},
+	})
+	create(t, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "dynamo-operator-namespace-scope"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("somebody"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: &metav1.MicroTime{Time: time.Now()},
+		},
+	})
+}
+
+// webhook makes a configuration whose service has no endpoints, and returns its name.
+func webhook(t *testing.T, namespace string) string {
+	t.Helper()
+	none := admissionregistrationv1.SideEffectClassNone
+	create(t, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webhook"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+	})
+	create(t, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "graphs.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, TimeoutSeconds: ptr.To[int32](1),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "webhook"},
+			},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{"nvidia.com"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"dynamographdeployments"},
+				},
+			}},
+		}},
+	})
+	// The API server learns of a configuration a moment after it has accepted it.
+	harness.Eventually(t, 10*time.Second, "the API server calls the webhook", func() (bool, string) {
+		_, found := look(t, admin, namespace)
+		return strings.Contains(found[preflight.CheckWebhooks], "not answered"), found[preflight.CheckWebhooks]
+	})
+	return namespace
+}
+
+// endpoint gives the service of the webhook an endpoint that nobody listens at.
+func endpoint(t *testing.T, namespace string) {
+	t.Helper()
+	create(t, &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: "webhook-1", Labels: map[string]string{discoveryv1.LabelServiceName: "webhook"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](443)}},
+	})
+}
+
+func TestPreflightTellsAUserWithoutRightsSo(t *testing.T) {
+	namespace := harness.Namespace(t)
+	code, found := look(t, "nobody-in-particular", namespace)
+	if code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	for check, want := range map[preflight.Check]string{
+		preflight.CheckUse:         "problem: you may not create dynamographdeployments.nvidia.com, patch dynamographdeployments.nvidia.com, delete dynamographdeployments.nvidia.com and 2 more",
+		preflight.CheckInstall:     "warning: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io and 4 more",
+		preflight.CheckVersion:     "ok: Kubernetes v1.37.0",
+		preflight.CheckDefinitions: "warning: could not be read: customresourcedefinitions.apiextensions.k8s.io is forbidden",
+		preflight.CheckGPUs:        "warning: could not be read: nodes is forbidden",
+		preflight.CheckWebhooks:    "warning: could not be read: validatingwebhookconfigurations",
+		preflight.CheckOperators:   "warning: could not be read: deployments.apps is forbidden",
+	} {
+		if !strings.HasPrefix(found[check], want) {
+			t.Errorf("%s: got %q, want %q", check, found[check], want)
+		}
+	}
+}
+
+func TestAClusterThatDoesNotAnswerIsAProblem(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"preflight", "dump"} {
+		code, stdout, stderr := plugin(t, admin, command, "--context", "nowhere")
+		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "error: find the cluster: ") {
+			t.Errorf("%s: exit code %d, %q, %q", command, code, stdout, stderr)
+		}
+	}
+	code, _, stderr := plugin(t, admin, "preflight", "-o", "wide")
+	if want := "error: --output \"wide\" is not one of table, json\nSee 'kubectl dynamo preflight --help' for usage.\n"; code != 2 || stderr != want {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}

@@ -1,0 +1,159 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// instruction is one of a Dockerfile, its lines joined.
+type instruction struct{ verb, rest string }
+
+// instructions reads a Dockerfile without comments. A line that ends with a backslash goes on in the next.
+func instructions(text string) []instruction {
+	var found []instruction
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if verb != "" && !strings.HasPrefix(verb, "#") {
+			found = append(found, instruction{strings.ToUpper(verb), strings.Join(strings.Fields(rest), " ")})
+		}
+	}
+	return found
+}
+
+var (
+	exactTag    = regexp.MustCompile(`^[a-z0-9./-]+(:[0-9]+\.[0-9]+\.[0-9]+[a-z0-9.-]*)?(@sha256:[0-9a-f]{64})?$`)
+	numericUser = regexp.MustCompile(`^[1-9][0-9]*:[1-9][0-9]*$`)
+)
+
+// linter goes through a Dockerfile, stage by stage.
+type linter struct {
+	stages []string
+	// user of the current stage.
+	user  string
+	found []string
+}
+
+func (l *linter) complain(format string, args ...any) {
+	l.found = append(l.found, fmt.Sprintf(format, args...))
+}
+
+// faults are what is wrong with a Dockerfile: bases that move, files from elsewhere, root.
+func faults(all []instruction) []string {
+	var l linter
+	for _, i := range all {
+		switch i.verb {
+		case "FROM":
+			l.from(i.rest)
+		case "ADD":
+			l.complain("ADD %s: use COPY", i.rest)
+		case "USER":
+			l.user = i.rest
+			if !numericUser.MatchString(i.rest) {
+				l.complain("USER %s: name numbers other than 0", i.rest)
+			}
+		case "ENTRYPOINT", "CMD":
+			l.command(i)
+		case "RUN":
+			if strings.Contains(i.rest, "@latest") || strings.Contains(i.rest, "curl ") {
+				l.complain("RUN %s: fetch nothing that can change", i.rest)
+			}
+		}
+	}
+	return l.found
+}
+
+// from begins a stage.
+func (l *linter) from(rest string) {
+	words := slices.DeleteFunc(strings.Fields(rest), func(w string) bool { return strings.HasPrefix(w, "--") })
+	base := words[0]
+	pinned := exactTag.MatchString(base) && strings.ContainsAny(base, ":@")
+	if base != "scratch" && !slices.Contains(l.stages, base) && !pinned {
+		l.complain("FROM %s: name an exact version", base)
+	}
+	if len(words) != 3 {
+		l.complain("FROM %s: name the stage", base)
+		return
+	}
+	l.stages, l.user = append(l.stages, words[2]), ""
+}
+
+// command checks what a stage runs.
+func (l *linter) command(i instruction) {
+	if !strings.HasPrefix(i.rest, "[") {
+		l.complain("%s %s: use the form without a shell", i.verb, i.rest)
+	}
+	if l.user == "" {
+		l.complain("%s in %s: set USER before it", i.verb, l.stages[len(l.stages)-1])
+	}
+}
+
+func TestTheDockerfileHasNoFaults(t *testing.T) {
+	t.Parallel()
+	all := instructions(string(read(t, filepath.Join(repository(t), "Dockerfile"))))
+	if got := faults(all); len(got) > 0 {
+		t.Errorf("Dockerfile:\n%s", strings.Join(got, "\n"))
+	}
+	if len(all) < 10 {
+		t.Errorf("only %d instructions were read", len(all))
+	}
+}
+
+func TestFaultsOfADockerfileAreFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"FROM golang:1.26.8 AS a":                                   "",
+		"FROM golang:1.26.8 AS a\nFROM a AS b":                      "",
+		"FROM golang:latest AS a":                                   "FROM golang:latest: name an exact version",
+		"FROM golang AS a":                                          "FROM golang: name an exact version",
+		"FROM golang:1.26 AS a":                                     "FROM golang:1.26: name an exact version",
+		"FROM scratch":                                              "FROM scratch: name the stage",
+		"FROM scratch AS a\nADD x /":                                "ADD x /: use COPY",
+		"FROM scratch AS a\nUSER nobody":                            "USER nobody: name numbers other than 0",
+		"FROM scratch AS a\nUSER 0:0":                               "USER 0:0: name numbers other than 0",
+		"FROM scratch AS a\nENTRYPOINT [\"/x\"]":                    "ENTRYPOINT in a: set USER before it",
+		"FROM scratch AS a\nUSER 1:1\nENTRYPOINT x":                 "ENTRYPOINT x: use the form without a shell",
+		"FROM scratch AS a\nRUN true \\\n  && curl example.com":     "RUN true && curl example.com: fetch nothing that can change",
+		"# FROM golang:latest\nFROM scratch AS a\nUSER 1:1\nCMD []": "",
+	} {
+		if diff := cmp.Diff(want, strings.Join(faults(instructions(text)), "; ")); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// The two ways to build have to give the same image.
+func TestTheDockerfileAgreesWithTheImages(t *testing.T) {
+	t.Parallel()
+	text := string(read(t, filepath.Join(repository(t), "Dockerfile")))
+	for _, d := range images() {
+		if !strings.Contains(text, fmt.Sprintf("USER 65532:65532\nENTRYPOINT [%q]\n", d.entrypoint)) {
+			t.Errorf("%s: another user or entry point than %s", d.name, d.entrypoint)
+		}
+		if !strings.Contains(text, " "+d.program) || !strings.Contains(text, " /"+d.name+"\n") {
+			t.Errorf("%s: %s is not built, or not put in the root", d.name, d.program)
+		}
+		for _, link := range d.links {
+			if !strings.Contains(text, filepath.Base(link)) {
+				t.Errorf("%s: no link %s", d.name, link)
+			}
+		}
+	}
+	golang, err := os.ReadFile(filepath.Join(repository(t), "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := regexp.MustCompile(`(?m)^go ([0-9]+\.[0-9]+)`).FindSubmatch(golang)[1]
+	if !strings.Contains(text, "golang:"+string(minor)+".") {
+		t.Errorf("the Dockerfile does not build with Go %s", minor)
+	}
+}

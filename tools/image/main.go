@@ -1,0 +1,74 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command image builds the operator and the mocker for every platform and writes each as an OCI image archive, with what it is
+// made of beside it. It needs Go alone. Equal sources give equal bytes, whenever and wherever they are built.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	var r release
+	flags.StringVar(&r.root, "root", "..", "root of the repository")
+	flags.StringVar(&r.directory, "out", "../dist", "directory to write to")
+	flags.StringVar(&r.version, "version", "0.0.0-dev", "version of the images, which is also their tag")
+	flags.StringVar(&r.revision, "revision", "", "commit that the images are built from")
+	flags.StringVar(&r.repository, "repository", "", "registry and path before the names of the images, for example registry.example.com/team")
+	names := flags.String("images", strings.Join(imageNames(), ","), "images to build")
+	architectures := flags.String("architectures", "amd64,arm64", "architectures to build for")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var err error
+	if r.created, err = createdAt(os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
+		return err
+	}
+	r.architectures = strings.Split(*architectures, ",")
+	for name := range strings.SplitSeq(*names, ",") {
+		i := slices.IndexFunc(images(), func(d definition) bool { return d.name == name })
+		if i < 0 {
+			return fmt.Errorf("no image is called %q: name some of %s", name, strings.Join(imageNames(), ", "))
+		}
+		made, err := r.build(ctx, images()[i])
+		if err != nil {
+			return fmt.Errorf("image %s: %w", name, err)
+		}
+		if err := made.report(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createdAt is the time that images bear: that of SOURCE_DATE_EPOCH, or the epoch itself. The clock would make each build differ.
+func createdAt(epoch string) (time.Time, error) {
+	if epoch == "" {
+		return time.Unix(0, 0).UTC(), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds", epoch)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}

@@ -1,0 +1,132 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// unreleased is the version that charts bear in the repository.
+const unreleased = "0.0.0-dev"
+
+// semantic matches versions that Helm, registries and Go all take: no leading v, no leading zeros, no build metadata.
+var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z]+([.-][0-9A-Za-z]+)*)?$`)
+
+func checkVersion(version string) error {
+	switch {
+	case version == "" || version == unreleased:
+		return fmt.Errorf("name the version, for example: make release VERSION=1.2.3")
+	case !semantic.MatchString(version):
+		return fmt.Errorf("%q is not a version: write it as 1.2.3 or 1.2.3-rc.1", version)
+	}
+	return nil
+}
+
+// section returns what a changelog says about a version: the section of that name, or else the one that is not released yet, under
+// the name and the date of the release.
+func section(changelog, version, date string) (string, error) {
+	for _, name := range []string{version, "Unreleased"} {
+		_, rest, found := strings.Cut(changelog, "\n## ["+name+"]")
+		if !found {
+			continue
+		}
+		title, body, _ := strings.Cut(rest, "\n")
+		body, _, _ = strings.Cut(body, "\n## [")
+		body = strings.TrimSpace(body)
+		if body == "" {
+			return "", fmt.Errorf("CHANGELOG.md says nothing about %s: write what is new below ## [%s]", version, name)
+		}
+		if name != version {
+			title = " - " + date
+		}
+		return "## [" + version + "]" + title + "\n\n" + body + "\n", nil
+	}
+	return "", fmt.Errorf("CHANGELOG.md has no section for %s: add ## [%s] or ## [Unreleased]", version, version)
+}
+
+// charts packs copies that bear the version throughout: the image of the operator has the version of the chart inside the chart.
+func (r release) charts(ctx context.Context) error {
+	root, directory, err := r.absolute()
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "charts-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the charts: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	if err := os.CopyFS(scratch, os.DirFS(filepath.Join(root, "charts"))); err != nil {
+		return fmt.Errorf("copy the charts: %w", err)
+	}
+	if err := stamp(scratch, r.version); err != nil {
+		return err
+	}
+	cmd := r.command(ctx, filepath.Join(root, "tools"), "go", "tool", "helm", "package", "--destination", directory,
+		filepath.Join(scratch, "crds"), filepath.Join(scratch, "platform"))
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("pack the charts: %w", err)
+	}
+	created, err := r.created(ctx)
+	if err != nil {
+		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(directory, "*.tgz"))
+	if err != nil {
+		return fmt.Errorf("find the packages: %w", err)
+	}
+	for _, path := range packages {
+		if err := normalise(path, created); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stamp writes a version into every chart below a directory.
+func stamp(directory, version string) error {
+	return filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "Chart.yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read a chart: %w", err)
+		}
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), unreleased, version)), 0o644); err != nil {
+			return fmt.Errorf("write the version of a chart: %w", err)
+		}
+		return nil
+	})
+}
+
+const checksumsFile = "SHA256SUMS"
+
+// writeChecksums writes those of every file of a directory, as sha256sum reads them, and returns the names of all files.
+func writeChecksums(directory string) ([]string, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, fmt.Errorf("list the release: %w", err)
+	}
+	var names []string
+	var sums strings.Builder
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(directory, entry.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read what was released: %w", err)
+		}
+		names = append(names, entry.Name())
+		_, _ = fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), entry.Name())
+	}
+	if err := os.WriteFile(filepath.Join(directory, checksumsFile), []byte(sums.String()), 0o644); err != nil {
+		return nil, fmt.Errorf("write the checksums: %w", err)
+	}
+	return append(names, checksumsFile), nil
+}
