@@ -24,6 +24,8 @@ const helmTimeout = 5 * time.Minute
 type Helm struct {
 	// Kubeconfig names the cluster and the user.
 	Kubeconfig string
+	// ClientSide has it install as Helm 3 did.
+	ClientSide bool
 }
 
 func (h Helm) configuration(namespace string) (*action.Configuration, error) {
@@ -50,6 +52,7 @@ func (h Helm) Upgrade(ctx context.Context, chart string, r Release) error {
 	if _, err := c.Releases.Last(r.Name); errors.Is(err, driver.ErrReleaseNotFound) {
 		install := action.NewInstall(c)
 		install.ReleaseName, install.Namespace, install.CreateNamespace = r.Name, r.Namespace, true
+		install.ServerSideApply = !h.ClientSide
 		install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, helmTimeout
 		if _, err := install.RunWithContext(ctx, loaded, r.Values); err != nil {
 			return fmt.Errorf("install %s: %w", r.Name, err)

@@ -54,7 +54,7 @@ func TestARelease(t *testing.T) {
 		l.Stop("rollback, two replicas replaced in " + took.String())
 		unchanged(t, ns, before)
 	})
-	allowed(t)
+	allowed(t, account)
 	t.Run("uninstall", func(t *testing.T) {
 		harness.AccountLosesRights(t, account)
 		l := startLoad(t, elsewhere)

@@ -55,8 +55,8 @@ func works(t *testing.T, ns, version string) {
 	}
 }
 
-// allowed checks that the operator's account was denied nothing so far.
-func allowed(t *testing.T) {
+// allowed checks that an operator's account was denied nothing so far.
+func allowed(t *testing.T, account string) {
 	t.Helper()
 	records, _, err := localcluster.ReadAudit(harness.AuditLog(t), 0)
 	if err != nil {
