@@ -23,9 +23,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
-// quick are values of an operator of one replica that ends at once.
-const quick = `dynamo-operator: {controllerManager: {replicas: 1, config: {webhooks: {drainPeriod: 1s}}}}`
-
 // TestOthers is one story about what is there already: definitions, the reference, and an operator of one namespace.
 func TestOthers(t *testing.T) {
 	cleanUp(t)
@@ -37,7 +34,7 @@ func TestOthers(t *testing.T) {
 	harness.SimulateDeployments(t, ns)
 	t.Run("beside the reference", func(t *testing.T) {
 		held := holdLease(t, "reference-controller-manager-abc_1")
-		upgrade(t, ours+"/platform", platform(set(t, quick)))
+		upgrade(t, ours+"/platform", platform(briskly(t, set(t, `dynamo-operator: {controllerManager: {replicas: 1}}`))))
 		k.Roll()
 		waitsFor(t, k, ns, held)
 	})
@@ -128,6 +125,7 @@ func waitsFor(t *testing.T, k *kubelet.Kubelet, ns string, held *coordinationv1.
 // besideRestricted installs an operator for one namespace beside that of all.
 func besideRestricted(t *testing.T, ns string) {
 	const team = "team-a"
+	begin := audit(t)
 	harness.SimulateDeployments(t, team)
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
@@ -137,7 +135,7 @@ func besideRestricted(t *testing.T, ns string) {
 			t.Fatal(err)
 		}
 	}
-	upgrade(t, ours+"/platform", charts.Release{Name: "team", Namespace: team, Values: preset(t, "multi-tenant")})
+	upgrade(t, ours+"/platform", charts.Release{Name: "team", Namespace: team, Values: briskly(t, preset(t, "multi-tenant"))})
 	const name = "team-dynamo-operator-controller-manager"
 	k := kubelet.New(t, team, name)
 	k.Roll()
@@ -156,6 +154,6 @@ func besideRestricted(t *testing.T, ns string) {
 	if got := lease.Annotations[names.AnnotationReleasedTo]; got == "" || got != *lease.Spec.HolderIdentity {
 		t.Errorf("the namespace was let go to %q and is held by %q", got, *lease.Spec.HolderIdentity)
 	}
-	allowed(t, "system:serviceaccount:"+team+":"+name)
+	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
 	k.Stop()
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
@@ -17,11 +15,7 @@ import (
 func TestARelease(t *testing.T) {
 	cleanUp(t)
 	k := kubelet.New(t, system, deployment)
-	values := preset(t, "production")
-	// Endpoints follow at once here, so that pods need not answer for long after they are told to end.
-	if err := unstructured.SetNestedField(values, "2s", "dynamo-operator", "controllerManager", "config", "webhooks", "drainPeriod"); err != nil {
-		t.Fatal(err)
-	}
+	values, begin := briskly(t, preset(t, "production")), audit(t)
 	upgrade(t, archive(t, "dynamo-crds"), definitions())
 	upgrade(t, archive(t, "dynamo-platform"), platform(values))
 	t.Logf("install: ready after %s", k.Roll())
@@ -54,7 +48,7 @@ func TestARelease(t *testing.T) {
 		l.Stop("rollback, two replicas replaced in " + took.String())
 		unchanged(t, ns, before)
 	})
-	allowed(t, account)
+	allowed(t, account, begin)
 	t.Run("uninstall", func(t *testing.T) {
 		harness.AccountLosesRights(t, account)
 		l := startLoad(t, elsewhere)

@@ -18,6 +18,7 @@ import (
 // The older Helm that most releases of it were made with applied from the client's side, which upgrades go on doing.
 func TestAReleaseOfTheReference(t *testing.T) {
 	cleanUp(t)
+	begin := audit(t)
 	upgrade(t, ours+"/crds", definitions())
 	h := helm(t)
 	h.ClientSide = true
@@ -29,7 +30,7 @@ func TestAReleaseOfTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	upgrade(t, ours+"/platform", platform(set(t, string(text))))
+	upgrade(t, ours+"/platform", platform(briskly(t, set(t, string(text)))))
 	after := manager(t)
 	if after.UID != before.UID {
 		t.Error("the Deployment is another one")
@@ -42,7 +43,7 @@ func TestAReleaseOfTheReference(t *testing.T) {
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	works(t, ns, "0.9.0")
-	allowed(t, account)
+	allowed(t, account, begin)
 	k.Stop()
 
 	if err := helm(t).Rollback(platform(nil), 1); err != nil {

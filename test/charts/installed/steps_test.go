@@ -5,6 +5,7 @@ package installed_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -12,15 +13,34 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/charts"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
+
+// brisk has a Lease end soon, and pods that are told to end not answer for long: endpoints follow at once here.
+const brisk = `
+leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
+webhooks: {drainPeriod: 2s}
+`
+
+// briskly are values with that configuration.
+func briskly(t *testing.T, values map[string]any) map[string]any {
+	t.Helper()
+	if err := unstructured.SetNestedMap(values, set(t, brisk), "dynamo-operator", "controllerManager", "config"); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
 
 // account is what the operator of the release runs under.
 const account = "system:serviceaccount:" + system + ":" + deployment
@@ -55,10 +75,20 @@ func works(t *testing.T, ns, version string) {
 	}
 }
 
-// allowed checks that an operator's account was denied nothing so far.
-func allowed(t *testing.T, account string) {
+// audit is how far the log of requests has come.
+func audit(t *testing.T) int64 {
 	t.Helper()
-	records, _, err := localcluster.ReadAudit(harness.AuditLog(t), 0)
+	_, end, err := localcluster.ReadAudit(harness.AuditLog(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// allowed checks that an operator's account was denied nothing since the log of requests had come so far.
+func allowed(t *testing.T, account string, since int64) {
+	t.Helper()
+	records, _, err := localcluster.ReadAudit(harness.AuditLog(t), since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,18 +107,27 @@ func allowed(t *testing.T, account string) {
 	}
 }
 
-// cleanUp takes away what counts for the whole control plane when a story ends, however it ends.
+// cleanUp takes away what counts for the whole control plane when a story ends, however it ends. Operators have ended by then.
 func cleanUp(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		for _, kind := range []client.Object{
-			&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
-			&apiextensionsv1.CustomResourceDefinition{},
-		} {
-			if err := harness.Client(t).DeleteAllOf(ctx, kind); err != nil {
+		for _, r := range []charts.Release{platform(nil), definitions()} {
+			if err := helm(t).Uninstall(r); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 				t.Errorf("clean up: %v", err)
 			}
 		}
+		ctx := context.WithoutCancel(t.Context())
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dynamo.nvidia.com"}}
+		if err := client.IgnoreNotFound(harness.Client(t).Delete(ctx, lease)); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+		all := &apiextensionsv1.CustomResourceDefinitionList{}
+		if err := harness.Client(t).DeleteAllOf(ctx, &apiextensionsv1.CustomResourceDefinition{}); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+		harness.Eventually(t, time.Minute, "the end of all definitions", func() (bool, string) {
+			err := harness.Client(t).List(ctx, all)
+			return err == nil && len(all.Items) == 0, fmt.Sprintf("%d are there: %v", len(all.Items), err)
+		})
 	})
 }
