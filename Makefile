@@ -145,7 +145,7 @@ ARGS ?=
 
 .PHONY: helm
 helm: prerequisites ## Run Helm with ARGS, for example make helm ARGS='list -A'; without ARGS lint and pack both charts
-	@if [ -n "$(ARGS)" ]; then $(TOOL) helm $(ARGS); else $(TOOL) helm lint --strict charts/crds charts/platform && $(MAKE) charts; fi
+	@if [ -n "$(ARGS)" ]; then $(TOOL) helm $(ARGS); else $(TOOL) helm lint --strict charts/crds charts/platform && $(TOOL) helm package --destination dist charts/crds charts/platform; fi
 
 .PHONY: kustomize
 kustomize: prerequisites ## Run kustomize with ARGS, for example: make kustomize ARGS='build config/default'

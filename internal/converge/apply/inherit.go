@@ -93,7 +93,7 @@ func inherited(managed []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry
 		all = append(all, m)
 	}
 	if ours < 0 || len(theirs) == 0 {
-		return all, nil
+		return managed, nil
 	}
 	fields := map[string]any{}
 	if err := json.Unmarshal([]byte(all[ours].FieldsV1.GetRawString()), &fields); err != nil {
