@@ -30,6 +30,9 @@ const endTimeout = 30 * time.Second
 type Kubelet struct {
 	// Pods are those that run.
 	Pods []*Pod
+	// Hasty pods answer for a second after they are told to end, which is enough where endpoints follow at once, and hold the Lease
+	// of the leader for six if they cannot give it back.
+	Hasty bool
 
 	t   testing.TB
 	key client.ObjectKey
@@ -61,7 +64,7 @@ func (k *Kubelet) Roll() time.Duration {
 	for {
 		current := slices.DeleteFunc(slices.Clone(k.Pods), func(p *Pod) bool { return p.revision != revision })
 		if len(current) < wanted {
-			k.Pods = append(k.Pods, startPod(k.t, d, revision))
+			k.Pods = append(k.Pods, startPod(k.t, d, origin{revision: revision, hasty: k.Hasty}))
 		}
 		if len(k.Pods) > wanted {
 			k.end(k.oldest(revision))

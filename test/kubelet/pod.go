@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,14 +37,27 @@ type Pod struct {
 
 	t         testing.TB
 	namespace string
-	revision  string
-	spec      corev1.PodSpec
-	labels    map[string]string
+	origin
+	spec   corev1.PodSpec
+	labels map[string]string
 	// root stands for the root of the file system.
 	root string
 	// ip is where it listens, and ports are those that stand for the ports of the container.
 	ip    string
 	ports map[string]int32
+}
+
+// origin is what a pod is made from besides its Deployment.
+type origin struct {
+	revision string
+	hasty    bool
+}
+
+// haste is what a hasty pod has in its configuration.
+func haste() map[string]any {
+	return map[string]any{
+		"webhooks.drainPeriod": "1s", "leaderElection.leaseDuration": "6s", "leaderElection.renewDeadline": "4s", "leaderElection.retryPeriod": "1s",
+	}
 }
 
 // Account is the name of the account that the pods of a Deployment run under, as the API server knows it.
@@ -68,10 +82,10 @@ func outside(t testing.TB) string {
 }
 
 // startPod starts a pod, waits until it is ready and puts it behind its Services.
-func startPod(t testing.TB, d *appsv1.Deployment, revision string) *Pod {
+func startPod(t testing.TB, d *appsv1.Deployment, from origin) *Pod {
 	t.Helper()
 	p := &Pod{
-		t: t, namespace: d.Namespace, revision: revision, spec: d.Spec.Template.Spec, labels: d.Spec.Template.Labels,
+		t: t, namespace: d.Namespace, origin: from, spec: d.Spec.Template.Spec, labels: d.Spec.Template.Labels,
 		root: t.TempDir(), ip: outside(t), ports: map[string]int32{},
 	}
 	for _, c := range p.container().Ports {
@@ -168,11 +182,15 @@ func (p *Pod) configuration(text string) ([]byte, error) {
 	if err := yaml.Unmarshal([]byte(p.inside(text)), &members); err != nil {
 		return nil, err
 	}
+	changes := map[string]any{}
+	if p.hasty {
+		maps.Copy(changes, haste())
+	}
 	if port, ok := p.ports[webhookPort]; ok {
-		if err := unstructured.SetNestedField(members, p.ip, "webhooks", "bindAddress"); err != nil {
-			return nil, err
-		}
-		if err := unstructured.SetNestedField(members, int64(port), "webhooks", "port"); err != nil {
+		changes["webhooks.bindAddress"], changes["webhooks.port"] = p.ip, int64(port)
+	}
+	for path, value := range changes {
+		if err := unstructured.SetNestedField(members, value, strings.Split(path, ".")...); err != nil {
 			return nil, err
 		}
 	}

@@ -28,7 +28,9 @@ func (p *Pod) serve() {
 		}
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.Name + "-" + p.Name, Labels: map[string]string{discoveryv1.LabelServiceName: s.Name}},
-			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{p.ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}}, AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{p.ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+
+			AddressType: discoveryv1.AddressTypeIPv4,
 		}
 		for _, at := range s.Spec.Ports {
 			number, ok := p.ports[at.TargetPort.StrVal]

@@ -121,6 +121,6 @@ func setFields(m *metav1.ManagedFieldsEntry, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	m.FieldsV1 = &metav1.FieldsV1{Raw: text}
+	m.FieldsV1 = metav1.NewFieldsV1(string(text))
 	return nil
 }

@@ -89,6 +89,7 @@ func (r *reader) settle() {
 		key := client.ObjectKeyFromObject(&all.Items[i])
 		if r.kubelets[key] == nil {
 			r.kubelets[key] = kubelet.New(r, key.Namespace, key.Name)
+			r.kubelets[key].Hasty = true
 			harness.AccountLosesRights(r, kubelet.Account(key.Namespace, all.Items[i].Spec.Template.Spec)) // with its release
 		}
 	}

@@ -50,17 +50,7 @@ func TestARelease(t *testing.T) {
 	})
 	allowed(t, account, begin)
 	t.Run("uninstall", func(t *testing.T) {
-		harness.AccountLosesRights(t, account)
-		l := startLoad(t, elsewhere)
-		if err := helm(t).Uninstall(platform(nil)); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("uninstall: pods ended after %s", k.Roll())
-		if err := helm(t).Uninstall(definitions()); err != nil {
-			t.Fatal(err)
-		}
-		l.More(rate)
-		l.Stop("uninstall")
+		goes(t, k, elsewhere)
 		unchanged(t, ns, before)
 	})
 	t.Run("reinstall", func(t *testing.T) {
@@ -76,4 +66,20 @@ func TestARelease(t *testing.T) {
 		unchanged(t, ns, before)
 	})
 	k.Stop()
+}
+
+// goes uninstalls both releases. Graphs can be created all the while: webhooks go first, definitions stay.
+func goes(t *testing.T, k *kubelet.Kubelet, ns string) {
+	t.Helper()
+	harness.AccountLosesRights(t, account)
+	l := startLoad(t, ns)
+	if err := helm(t).Uninstall(platform(nil)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("uninstall: pods ended after %s", k.Roll())
+	if err := helm(t).Uninstall(definitions()); err != nil {
+		t.Fatal(err)
+	}
+	l.More(rate)
+	l.Stop("uninstall")
 }
