@@ -17,7 +17,7 @@ export PACKAGES TESTFLAGS
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 ##@ Try it
 
@@ -38,9 +38,10 @@ cluster-down: bin/dynamo-local ## Stop that cluster and remove what it left
 	@bin/dynamo-local down
 
 .PHONY: run
-run: build ## Run the operator here against the cluster in $KUBECONFIG, without webhooks
-	@test -n "$$KUBECONFIG" || { echo 'make run: set KUBECONFIG; for the cluster of make cluster-up: export KUBECONFIG=$$(bin/dynamo-local kubeconfig)' >&2; exit 1; }
-	bin/operator --enable-webhooks=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+run: build ## Run the operator here, without webhooks, against the cluster in $KUBECONFIG or that of make cluster-up
+	@export KUBECONFIG="$${KUBECONFIG:-$$(bin/dynamo-local kubeconfig)}"; \
+		test -n "$$KUBECONFIG" || { echo 'make run: set KUBECONFIG, or start a cluster with make cluster-up' >&2; exit 1; }; \
+		exec bin/operator --enable-webhooks=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
 
 ##@ Work on it
 
@@ -83,6 +84,12 @@ soak: prerequisites ## Let requests fail at random for DURATION (2h) while GRAPH
 test-unit: prerequisites ## Run the tests that need no cluster, and count
 	@sh tools/test.sh unit
 
+.PHONY: test-e2e
+test-e2e: prerequisites ## Run the user stories and the installed charts on a real control plane, and count
+	@go run ./cmd/dynamo-local bin >/dev/null
+	@PACKAGES=./test/e2e/... sh tools/test.sh all
+	@sh tools/test.sh installed
+
 .PHONY: perf
 perf: prerequisites ## Measure the operator on two quiet cores for about an hour, store the result and render docs/performance.md
 	@go run ./cmd/dynamo-local bin >/dev/null
@@ -111,6 +118,9 @@ fmt: prerequisites ## Format the code and sort the imports
 .PHONY: generate
 generate: prerequisites ## Regenerate deep copies, CRDs and the operator's role from the Go types
 	@sh tools/generate.sh
+
+.PHONY: manifests
+manifests: generate ## The same as generate, under the name that others use for definitions and roles
 
 .PHONY: verify
 verify: prerequisites generate ## Check that generated files and module files are up to date and committed
@@ -152,12 +162,45 @@ release: prerequisites ## Write charts, images, what they are made of, checksums
 ARGS ?=
 
 .PHONY: helm
-helm: prerequisites ## Run Helm with ARGS, for example: make helm ARGS='lint --strict charts/platform'
-	@$(TOOL) helm $(ARGS)
+helm: prerequisites ## Run Helm with ARGS, for example make helm ARGS='list -A'; without ARGS lint and pack both charts
+	@if [ -n "$(ARGS)" ]; then $(TOOL) helm $(ARGS); else $(TOOL) helm lint --strict charts/crds charts/platform && $(TOOL) helm package --destination dist charts/crds charts/platform; fi
 
 .PHONY: kustomize
 kustomize: prerequisites ## Run kustomize with ARGS, for example: make kustomize ARGS='build config/default'
 	@$(TOOL) kustomize $(ARGS)
+
+##@ Put it into a cluster
+
+# The cluster is that of $KUBECONFIG, or else the one of make cluster-up.
+export IMG PLATFORMS CONTAINER_TOOL
+
+.PHONY: install
+install: bin/dynamo-local ## Put our definitions into the cluster
+	@sh tools/deploy.sh install
+
+.PHONY: uninstall
+uninstall: bin/dynamo-local ## Take our definitions away, and with them every graph
+	@sh tools/deploy.sh uninstall
+
+.PHONY: deploy
+deploy: bin/dynamo-local ## Put definitions, operator and webhooks into the cluster, with the image IMG
+	@sh tools/deploy.sh deploy
+
+.PHONY: undeploy
+undeploy: bin/dynamo-local ## Take operator and webhooks away; definitions and graphs stay
+	@sh tools/deploy.sh undeploy
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG with a container engine; make images needs none
+	@sh tools/engine.sh build
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG with a container engine
+	@sh tools/engine.sh push
+
+.PHONY: docker-buildx
+docker-buildx: ## Build the image IMG for PLATFORMS with a container engine, and push it
+	@sh tools/engine.sh buildx
 
 .PHONY: clean
 clean: ## Remove bin/ and dist/

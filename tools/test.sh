@@ -3,6 +3,7 @@
 #
 #   tools/test.sh all     every test
 #   tools/test.sh unit    only tests that start no cluster
+#   tools/test.sh installed    the charts, installed on a control plane
 #
 # PACKAGES (default ./...) and TESTFLAGS are handed on to go test.
 set -eu
@@ -62,7 +63,10 @@ if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; the
 fi
 # Two at once: each package that has a control plane fills about a core.
 # shellcheck disable=SC2046,SC2086
-if [ "$which" = unit ]; then
+if [ "$which" = installed ]; then
+	packages=
+	run test/charts 1 ./installed/...
+elif [ "$which" = unit ]; then
 	run . 2 $(needs_no_cluster)
 else
 	all=$(go list $packages) || status=1
@@ -71,7 +75,11 @@ else
 fi
 if [ "$packages" = ./... ]; then
 	run tools 2 ./...
-	run test/charts 2 ./...
+	if [ "$which" = unit ]; then
+		run test/charts 2 .
+	else
+		run test/charts 1 ./...
+	fi
 fi
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then
 	sh tools/fuzz.sh >"$log/fuzz.json" || status=1

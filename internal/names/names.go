@@ -16,6 +16,9 @@ import (
 // FieldManager owns every field the operator applies to its children.
 const FieldManager = "dynamo-operator"
 
+// FieldManagerReference owns what the reference writes: it names no manager, so that the server takes the name of its program.
+const FieldManagerReference = "manager"
+
 // FieldManagerScaling owns the replicas that a scaling adapter hands to a service of a graph. It has a name of its own, so
 // that a user whose apply meets it reads who set the number.
 const FieldManagerScaling = "dynamo-scaling"
@@ -75,6 +78,10 @@ const (
 	// AnnotationAppliedHash carries "v1:" and the SHA-256 of what was last applied. A child that has the hash of
 	// today's intent needs no request, also after a restart of the operator.
 	AnnotationAppliedHash = "nvidia.com/applied-hash"
+
+	// AnnotationReferenceHash and AnnotationReferenceGeneration are the marks of the reference on what it has written.
+	AnnotationReferenceHash       = "nvidia.com/last-applied-hash"
+	AnnotationReferenceGeneration = "nvidia.com/last-applied-generation"
 
 	// AnnotationRetainClaims on a graph makes the claims it creates outlive it.
 	AnnotationRetainClaims = "nvidia.com/retain-pvcs"

@@ -50,6 +50,8 @@ type settings struct {
 	ownCRDs []definition
 	// looseTopology drops the rules from our own definitions.
 	looseTopology bool
+	// undefined leaves our own definitions out.
+	undefined bool
 	// grove says that Grove's admission is wanted.
 	grove bool
 }
@@ -58,6 +60,11 @@ type settings struct {
 // happens to objects that such a definition let through, by what they say or by what was changed.
 func WithLooseTopology() Option {
 	return func(o *settings) { o.looseTopology = true }
+}
+
+// WithoutDefinitions leaves our definitions out, for tests that install them as users do.
+func WithoutDefinitions() Option {
+	return func(o *settings) { o.undefined = true }
 }
 
 // WithControllerManager runs the controllers of Kubernetes: Deployments, Jobs, garbage collection and so on.
@@ -206,6 +213,9 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 	}
 	if options.looseTopology {
 		DropRules(crds...)
+	}
+	if options.undefined {
+		crds = nil
 	}
 	for module, pattern := range options.moduleCRDs {
 		more, err := localcluster.ModuleCRDs(ctx, module, pattern)

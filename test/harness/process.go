@@ -23,6 +23,9 @@ import (
 // processes numbers the operators that run as processes, so that their logs have different names.
 var processes atomic.Int64
 
+// module is this tree.
+const module = "github.com/dynamo-operator/dynamo-operator"
+
 // programs are those that were built, each once for all tests of a package.
 var programs sync.Map
 
@@ -31,7 +34,12 @@ func Program(t testing.TB, name string) string {
 	t.Helper()
 	build, _ := programs.LoadOrStore(name, sync.OnceValues(func() (string, error) {
 		path := filepath.Join(current.Load().options.StateDir, name)
-		said, err := exec.Command("go", "build", "-o", path, "github.com/dynamo-operator/dynamo-operator/cmd/"+name).CombinedOutput()
+		// Tests of another module get what users get, too, and not what the versions of that module would make.
+		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		if err != nil {
+			return "", fmt.Errorf("find %s: %w", module, err)
+		}
+		said, err := exec.Command("go", "build", "-C", strings.TrimSpace(string(root)), "-o", path, "./cmd/"+name).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("build %s: %w: %s", name, err, said)
 		}

@@ -72,6 +72,12 @@ func LosesRights(t testing.TB, namespace string) {
 	losing.Store("operator-"+namespace, true)
 }
 
+// AccountLosesRights says the same of an operator that runs under the account of a pod, whose roles are taken away before it ends.
+func AccountLosesRights(t testing.TB, user string) {
+	t.Helper()
+	losing.Store(user, true)
+}
+
 // writeAsked folds the audit log of this test package into a file, if somebody wants one.
 func writeAsked(p *controlPlane) error {
 	directory := os.Getenv(auditDirectory)

@@ -324,6 +324,9 @@ func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent
 			return outcome{live: live, failed: err}
 		}
 	}
+	if err := a.inherit(ctx, intent, live); err != nil {
+		return outcome{live: live, failed: fmt.Errorf("take %s over from the reference: %w", intent.Key, err)}
+	}
 	answer, err := a.force(ctx, intent, live)
 	if err != nil {
 		return a.refused(ctx, owner, refusal{intent: intent, live: live, err: err})

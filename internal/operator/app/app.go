@@ -103,6 +103,9 @@ func New(ctx context.Context, c *config.Config, api *rest.Config) (*Operator, er
 	if err != nil {
 		return nil, err
 	}
+	if err := addStandby(mgr, c); err != nil {
+		return nil, fmt.Errorf("watch who leads: %w", err)
+	}
 	o := &Operator{Manager: mgr}
 	if c.Webhooks.Enabled {
 		if o.admission, err = newAdmission(ctx, mgr, c, p); err != nil {

@@ -1,0 +1,159 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package installed_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/config/crd"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/charts"
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
+)
+
+// TestOthers is one story about what is there already: definitions, the reference, and an operator of one namespace.
+func TestOthers(t *testing.T) {
+	cleanUp(t)
+	t.Run("definitions of nobody's are refused with their name", definitionsOfNobody)
+	upgrade(t, ours+"/crds", definitions())
+	t.Run("wrong values leave nothing behind", wrongValues)
+	k := kubelet.New(t, system, deployment)
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	t.Run("beside the reference", func(t *testing.T) {
+		held := holdLease(t, "reference-controller-manager-abc_1")
+		upgrade(t, ours+"/platform", platform(briskly(t, set(t, `dynamo-operator: {controllerManager: {replicas: 1}}`))))
+		k.Roll()
+		waitsFor(t, k, ns, held)
+	})
+	t.Run("beside an operator of one namespace", func(t *testing.T) { besideRestricted(t, ns) })
+	k.Stop()
+}
+
+func definitionsOfNobody(t *testing.T) {
+	all, err := crd.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := all[0].DeepCopy()
+	if err := harness.Client(t).Create(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	err = helm(t).Upgrade(t.Context(), ours+"/crds", definitions())
+	if err == nil || !strings.Contains(err.Error(), one.Name) || !strings.Contains(err.Error(), "invalid ownership metadata") {
+		t.Errorf("installing over %s: %v", one.Name, err)
+	}
+	if err := harness.Client(t).Delete(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, time.Minute, "the end of the definition", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(one), &apiextensionsv1.CustomResourceDefinition{})
+		return apierrors.IsNotFound(err), "it is there"
+	})
+	// What is left is a release that failed, which the next installation replaces.
+	if err := helm(t).Uninstall(definitions()); err != nil && !strings.Contains(err.Error(), "not found") {
+		t.Error(err)
+	}
+}
+
+func wrongValues(t *testing.T) {
+	for values, key := range map[string]string{
+		`dynamo-operator: {webhook: {timeout: 3}}`:                                 "timeout",
+		`dynamo-operator: {controllerManager: {replicas: two}}`:                    "controllerManager/replicas",
+		`dynamo-operator: {controllerManager: {leaderElection: {id: mine}}}`:       "controllerManager.leaderElection.id",
+		`dynamo-operator: {controllerManager: {kubeRbacProxy: {image: {tag: a}}}}`: "controllerManager.kubeRbacProxy",
+		`dynamo-operator: {webhook: {certificateSecret: {external: true}}}`:        "webhook.caBundle",
+	} {
+		err := helm(t).Upgrade(t.Context(), ours+"/platform", platform(set(t, values)))
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+	err := harness.Client(t).Get(t.Context(), client.ObjectKey{Name: system}, &corev1.Namespace{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("a namespace was made for a release that there is not: %v", err)
+	}
+}
+
+// holdLease takes the Lease that operators of all namespaces share, as the reference does, for a long time.
+func holdLease(t *testing.T, holder string) *coordinationv1.Lease {
+	t.Helper()
+	now := metav1.NowMicro()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dynamo.nvidia.com"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now},
+	}
+	if err := harness.Client(t).Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// waitsFor checks that the operator does nothing but say for whom it waits, and works when the other has gone.
+func waitsFor(t *testing.T, k *kubelet.Kubelet, ns string, held *coordinationv1.Lease) {
+	t.Helper()
+	g := frontend(ns)
+	harness.Eventually(t, time.Minute, "a graph taken by a standby", func() (bool, string) {
+		err := harness.Client(t).Create(t.Context(), g)
+		return err == nil, fmt.Sprint(err)
+	})
+	harness.Eventually(t, time.Minute, "a word about who leads", func() (bool, string) {
+		log := k.Pods[0].Log()
+		return strings.Contains(log, "Another operator leads") && strings.Contains(log, *held.Spec.HolderIdentity), k.Pods[0].LastWords(5)
+	})
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil || len(g.Status.Conditions) > 0 {
+		t.Errorf("it worked on a graph while another leads: %v %v", err, g.Status.Conditions)
+	}
+	if err := harness.Client(t).Delete(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	harness.AwaitReady(t, ns, g.Name)
+}
+
+// besideRestricted installs an operator for one namespace beside that of all.
+func besideRestricted(t *testing.T, ns string) {
+	const team = "team-a"
+	begin := audit(t)
+	harness.SimulateDeployments(t, team)
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "dynamo-operator-metrics-token"}, StringData: map[string]string{"token": "secret"}},
+	} {
+		if err := harness.Client(t).Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upgrade(t, ours+"/platform", charts.Release{Name: "team", Namespace: team, Values: briskly(t, preset(t, "multi-tenant"))})
+	const name = "team-dynamo-operator-controller-manager"
+	k := kubelet.New(t, team, name)
+	k.Roll()
+	there, here := frontend(team), frontend(ns)
+	for _, o := range []client.Object{there, here} {
+		if err := harness.Client(t).Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	harness.AwaitReady(t, team, there.Name)
+	harness.AwaitReady(t, ns, here.Name)
+	lease := &coordinationv1.Lease{}
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: team, Name: names.ScopeLease}, lease); err != nil {
+		t.Fatal(err)
+	}
+	if got := lease.Annotations[names.AnnotationReleasedTo]; got == "" || got != *lease.Spec.HolderIdentity {
+		t.Errorf("the namespace was let go to %q and is held by %q", got, *lease.Spec.HolderIdentity)
+	}
+	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
+	k.Stop()
+}

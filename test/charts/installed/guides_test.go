@@ -1,0 +1,154 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package installed_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
+)
+
+// fences are the blocks of a page: what stands behind the backticks, and what is inside.
+var fences = regexp.MustCompile("(?ms)^```([^\n]+)\n(.*?)^```$")
+
+// unrun is the reason that a block gives for not being run.
+var unrun = regexp.MustCompile(`^sh unrun="([^"]+)"$`)
+
+// reader follows pages as a user does who starts at the root of the repository.
+type reader struct {
+	*testing.T
+
+	directory string
+	kubelets  map[client.ObjectKey]*kubelet.Kubelet
+	ran, left int
+}
+
+func newReader(t *testing.T) *reader {
+	t.Helper()
+	r := &reader{T: t, directory: t.TempDir(), kubelets: map[client.ObjectKey]*kubelet.Kubelet{}}
+	for _, name := range []string{"charts", "config", "examples"} {
+		path, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(r.directory, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tools := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-modfile=tools/go.mod", "-o", filepath.Join(tools, "helm"), "helm.sh/helm/v4/cmd/helm")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build Helm: %v\n%s", err, said)
+	}
+	t.Setenv("PATH", tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return r
+}
+
+// follow runs the blocks of a page one after the other. After each of them a cluster would have started and ended pods.
+func (r *reader) follow(page string) {
+	r.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs/guides", page))
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, block := range fences.FindAllStringSubmatch(string(text), -1) {
+		info, commands := block[1], block[2]
+		if reason := unrun.FindStringSubmatch(info); reason != nil {
+			r.left++
+			r.Logf("%s: not run, %s:\n%s", page, reason[1], commands)
+			continue
+		}
+		if info != "sh" {
+			r.Errorf("%s has a block of %q: commands are in sh, with unrun=\"why\" where they cannot run", page, info)
+			continue
+		}
+		r.ran++
+		harness.Shell(r, r.directory, commands)
+		r.settle()
+	}
+}
+
+// settle starts and ends operators until they are those that there are Deployments for.
+func (r *reader) settle() {
+	r.Helper()
+	all := &appsv1.DeploymentList{}
+	if err := harness.Client(r).List(r.Context(), all, client.MatchingLabels{"control-plane": "controller-manager"}); err != nil {
+		r.Fatal(err)
+	}
+	for i := range all.Items {
+		key := client.ObjectKeyFromObject(&all.Items[i])
+		if r.kubelets[key] == nil {
+			r.kubelets[key] = kubelet.New(r, key.Namespace, key.Name)
+			r.kubelets[key].Hasty = true
+			harness.AccountLosesRights(r, kubelet.Account(key.Namespace, all.Items[i].Spec.Template.Spec)) // with its release
+		}
+	}
+	for _, k := range r.kubelets {
+		k.Roll()
+	}
+}
+
+// TestTheGuides follows the guides on installation. Their blocks are counted: one that cannot run says so.
+func TestTheGuides(t *testing.T) {
+	cleanUp(t)
+	r := newReader(t)
+	for _, ns := range []string{"demo", "team-b"} {
+		harness.SimulateDeployments(t, ns)
+	}
+	for _, page := range []string{"install.md", "upgrade.md", "multi-tenant.md", "production.md", "uninstall.md"} {
+		r.follow(page)
+	}
+	t.Logf("%d blocks were run, %d cannot be", r.ran, r.left)
+	if r.ran < 3*r.left {
+		t.Errorf("%d blocks cannot be run, and only %d can", r.left, r.ran)
+	}
+	for _, k := range r.kubelets {
+		k.Stop()
+	}
+}
+
+// TestEveryVerb runs the verbs that put things into a cluster, and looks for all that others have.
+func TestEveryVerb(t *testing.T) {
+	cleanUp(t)
+	const image = "registry.example.com:5000/team/operator"
+	directory, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{
+		"build", "run", "manifests", "generate", "install", "uninstall", "deploy", "undeploy", "test-e2e", "helm", "docker-build", "docker-push", "docker-buildx",
+	} {
+		if !regexp.MustCompile(`(?m)^` + verb + `:.* ## `).Match(makefile) {
+			t.Errorf("make has no verb %s, or does not explain it", verb)
+		}
+	}
+	harness.Shell(t, directory, "sh tools/deploy.sh install && IMG="+image+":1.2.3 sh tools/deploy.sh deploy")
+	d := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: system, Name: "dynamo-operator"}
+	if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Spec.Template.Spec.Containers[0].Image; got != image+":1.2.3" {
+		t.Errorf("the operator runs the image %s", got)
+	}
+	harness.Shell(t, directory, "sh tools/deploy.sh undeploy && kubectl get crd/dynamographdeployments.nvidia.com && ! kubectl -n dynamo-system get deployment/dynamo-operator")
+	harness.Shell(t, directory, "sh tools/deploy.sh uninstall")
+	said, err := exec.CommandContext(t.Context(), "sh", "-c", "cd "+root+" && CONTAINER_TOOL=no-such-engine IMG="+image+" sh tools/engine.sh buildx").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "there is no no-such-engine on this machine") || !strings.Contains(string(said), "make images") {
+		t.Errorf("without an engine: %v: %s", err, said)
+	}
+}

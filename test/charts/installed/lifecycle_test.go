@@ -1,0 +1,85 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package installed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
+)
+
+// TestARelease is one story: a release from its installation to its return, with graphs that must not notice.
+func TestARelease(t *testing.T) {
+	cleanUp(t)
+	k := kubelet.New(t, system, deployment)
+	values, begin := briskly(t, preset(t, "production")), audit(t)
+	upgrade(t, archive(t, "dynamo-crds"), definitions())
+	upgrade(t, archive(t, "dynamo-platform"), platform(values))
+	t.Logf("install: ready after %s", k.Roll())
+	ns := runExamples(t)
+	before := stateOf(t, ns)
+	t.Logf("%d objects in the namespace of the graphs, %d of them Deployments", len(before.UIDs), len(before.Templates))
+	// What is tried out in between is elsewhere: nobody collects garbage here.
+	elsewhere := harness.Namespace(t)
+	harness.SimulateDeployments(t, elsewhere)
+	works(t, elsewhere, released(t))
+
+	t.Run("upgrade", func(t *testing.T) {
+		l := startLoad(t, elsewhere)
+		upgrade(t, ours+"/crds", definitions())
+		upgrade(t, ours+"/platform", platform(values))
+		took := k.Roll()
+		works(t, elsewhere, "0.0.0-dev")
+		l.More(rate)
+		l.Stop("upgrade, two replicas replaced in " + took.String())
+		unchanged(t, ns, before)
+	})
+	t.Run("rollback", func(t *testing.T) {
+		l := startLoad(t, elsewhere)
+		if err := helm(t).Rollback(platform(nil), 1); err != nil {
+			t.Fatal(err)
+		}
+		took := k.Roll()
+		works(t, elsewhere, released(t))
+		l.More(rate)
+		l.Stop("rollback, two replicas replaced in " + took.String())
+		unchanged(t, ns, before)
+	})
+	allowed(t, account, begin)
+	t.Run("uninstall", func(t *testing.T) {
+		goes(t, k, elsewhere)
+		unchanged(t, ns, before)
+	})
+	t.Run("reinstall", func(t *testing.T) {
+		begin := time.Now()
+		upgrade(t, ours+"/crds", definitions())
+		upgrade(t, ours+"/platform", platform(values))
+		t.Logf("reinstall: ready after %s", k.Roll())
+		works(t, elsewhere, "0.0.0-dev")
+		t.Logf("reinstall: graphs are taken and worked on after %s", time.Since(begin))
+		l := startLoad(t, elsewhere)
+		l.More(rate)
+		l.Stop("reinstall")
+		unchanged(t, ns, before)
+	})
+	k.Stop()
+}
+
+// goes uninstalls both releases. Graphs can be created all the while: webhooks go first, definitions stay.
+func goes(t *testing.T, k *kubelet.Kubelet, ns string) {
+	t.Helper()
+	harness.AccountLosesRights(t, account)
+	l := startLoad(t, ns)
+	if err := helm(t).Uninstall(platform(nil)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("uninstall: pods ended after %s", k.Roll())
+	if err := helm(t).Uninstall(definitions()); err != nil {
+		t.Fatal(err)
+	}
+	l.More(rate)
+	l.Stop("uninstall")
+}

@@ -1,0 +1,69 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package installed_test
+
+import (
+	"os"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
+)
+
+// TestAReleaseOfTheReference upgrades what the reference's chart leaves in a cluster, with the values of the reference, and goes back.
+// The older Helm that most releases of it were made with applied from the client's side, which upgrades go on doing.
+func TestAReleaseOfTheReference(t *testing.T) {
+	cleanUp(t)
+	begin := audit(t)
+	upgrade(t, ours+"/crds", definitions())
+	h := helm(t)
+	h.ClientSide = true
+	if err := h.Upgrade(t.Context(), "testdata/reference", platform(nil)); err != nil {
+		t.Fatal(err)
+	}
+	before := manager(t)
+	text, err := os.ReadFile("../testdata/reference.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upgrade(t, ours+"/platform", platform(briskly(t, set(t, string(text)))))
+	after := manager(t)
+	if after.UID != before.UID {
+		t.Error("the Deployment is another one")
+	}
+	if n := len(after.Spec.Template.Spec.Containers); n != 1 || after.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
+		t.Errorf("it has %d containers and replaces pods by %s", n, after.Spec.Strategy.Type)
+	}
+	k := kubelet.New(t, system, deployment)
+	k.Roll()
+	ns := harness.Namespace(t)
+	harness.SimulateDeployments(t, ns)
+	works(t, ns, "0.9.0")
+	allowed(t, account, begin)
+	k.Stop()
+
+	if err := helm(t).Rollback(platform(nil), 1); err != nil {
+		t.Fatal(err)
+	}
+	back := manager(t)
+	if n := len(back.Spec.Template.Spec.Containers); n != 2 || back.UID != before.UID || back.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		t.Errorf("back again, it has %d containers and replaces pods by %s", n, back.Spec.Strategy.Type)
+	}
+	if err := helm(t).Uninstall(platform(nil)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manager is the operator's Deployment.
+func manager(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: system, Name: deployment}, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

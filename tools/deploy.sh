@@ -1,0 +1,65 @@
+#!/bin/sh
+# Puts our definitions or all of the operator into a cluster, or takes them away. Run it from the root of the repository.
+#
+#   tools/deploy.sh install      the definitions
+#   tools/deploy.sh uninstall    the definitions, and with them every graph
+#   tools/deploy.sh deploy       definitions, rights, operator and webhooks; IMG names the image
+#   tools/deploy.sh undeploy     the same but for the definitions and the namespace, so that graphs stay
+#
+# The cluster is that of KUBECONFIG, or else the one of make cluster-up. kubectl is the machine's, or else the local cluster's.
+set -eu
+
+verb=${1:?usage: tools/deploy.sh install|uninstall|deploy|undeploy}
+image=${IMG:-dynamo-operator:dev}
+
+if [ -z "${KUBECONFIG:-}" ]; then
+	KUBECONFIG=$(bin/dynamo-local kubeconfig) || { echo "make $verb: set KUBECONFIG, or start a cluster with make cluster-up" >&2; exit 1; }
+	export KUBECONFIG
+	[ "$verb" != deploy ] ||
+		echo 'deploy: the local cluster runs no images: start the operator with make run, and delete the webhooks or let it answer them' >&2
+fi
+kubectl=$(command -v kubectl || echo "$(bin/dynamo-local bin)/kubectl")
+
+# overlay writes a kustomization of the directories of config that are named, with the image in it.
+overlay() {
+	mkdir -p bin/deploy
+	{
+		echo 'apiVersion: kustomize.config.k8s.io/v1beta1'
+		echo 'kind: Kustomization'
+		echo 'resources:'
+		for directory in "$@"; do
+			echo "- ../../config/$directory"
+		done
+		echo 'images:'
+		echo "- name: dynamo-operator"
+		# What follows the last slash may have a tag; a registry before it may have a port.
+		case ${image##*/} in
+		*@*) echo "  newName: ${image%%@*}" && echo "  digest: ${image#*@}" ;;
+		*:*) echo "  newName: ${image%:*}" && echo "  newTag: '${image##*:}'" ;;
+		*) echo "  newName: $image" ;;
+		esac
+	} >bin/deploy/kustomization.yaml
+}
+
+case $verb in
+install) "$kubectl" apply --server-side -k config/crd ;;
+uninstall) "$kubectl" delete --ignore-not-found -k config/crd ;;
+deploy)
+	overlay default
+	"$kubectl" apply --server-side -k bin/deploy
+	;;
+undeploy)
+	# The webhooks first: with nobody to answer them, nothing of ours could be written.
+	overlay webhook
+	"$kubectl" delete --ignore-not-found -k bin/deploy
+	overlay manager rbac
+	# The namespace may hold what is not ours.
+	printf '%s\n' 'patches:' '- patch: |' '    apiVersion: v1' '    kind: Namespace' '    metadata: {name: dynamo-system}' '    $patch: delete' \
+		>>bin/deploy/kustomization.yaml
+	"$kubectl" delete --ignore-not-found -k bin/deploy
+	;;
+*)
+	echo "tools/deploy.sh: there is no verb $verb" >&2
+	exit 2
+	;;
+esac
