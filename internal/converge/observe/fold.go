@@ -8,7 +8,6 @@ import (
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -38,9 +37,9 @@ func NameAlone(obj any) (any, error) {
 // Lean drops what nobody reads of an object, and lets equal texts in its metadata share their memory: the ten children of a graph
 // carry the same labels, and so do those of all others but for a few values. Annotations hold what differs.
 func Lean(obj any) (any, error) {
-	o, err := meta.Accessor(obj)
-	if err != nil {
-		return obj, nil // a tombstone, or nothing we know of
+	o, ok := obj.(metav1.Object)
+	if !ok {
+		return obj, nil // a tombstone
 	}
 	o.SetManagedFields(nil)
 	o.SetNamespace(shared(o.GetNamespace()))
