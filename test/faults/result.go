@@ -22,12 +22,13 @@ type Result struct {
 	Goal     string `json:"goal"`
 	Scenario string `json:"scenario"`
 	Fault    string `json:"fault"`
-	// At is the ordinal of the request that was hit, 0 for many or none.
-	At int `json:"at,omitempty"`
-	// Hit is that request, Faults how many were injected.
-	Hit    string `json:"hit,omitempty"`
-	Faults int    `json:"faults"`
-	Passed bool   `json:"passed"`
+	// At names the request that is hit, or the moment, empty for many or none.
+	At string `json:"at,omitempty"`
+	// Faults is how many were injected.
+	Faults int  `json:"faults"`
+	Passed bool `json:"passed"`
+	// Absent says that what was to be hit did not come. It counts for nothing and is not kept.
+	Absent bool `json:"-"`
 	// Calm says that nothing is injected on purpose.
 	Calm bool `json:"calm,omitempty"`
 	// Seconds is how long it took to be as it should after the fault was over, where that is measured.
@@ -35,7 +36,7 @@ type Result struct {
 }
 
 // Cell names a result, whatever came of it.
-func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%d", r.Goal, r.Scenario, r.Fault, r.At) }
+func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%s", r.Goal, r.Scenario, r.Fault, r.At) }
 
 // Ledger keeps results in a file, one line each, so that a run that was ended can be taken up again.
 type Ledger struct {

@@ -21,6 +21,8 @@ type Wire struct {
 	matched int
 	fired   []string
 	asked   map[string][]time.Time
+	// met counts the writes that are alike.
+	met     map[string]int
 	crashed bool
 	writes  []deedAt
 	worked  time.Time
@@ -29,7 +31,7 @@ type Wire struct {
 
 // NewWire returns a wire without faults.
 func NewWire() *Wire {
-	return &Wire{worked: time.Now(), asked: map[string][]time.Time{}, sights: map[string]*sight{}}
+	return &Wire{worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, sights: map[string]*sight{}}
 }
 
 // Arm makes requests fail from now on; the zero Fault fails none. What is counted begins anew.
@@ -41,6 +43,7 @@ func (w *Wire) Arm(f Fault) {
 		w.fault = &f
 	}
 	clear(w.asked)
+	clear(w.met)
 }
 
 // Clear ends the fault. What it hit stays known.
@@ -77,13 +80,14 @@ type deedAt struct {
 	at   time.Time
 }
 
-// Writes are all writes since the last Arm that reached the API server.
+// Writes are the names of all writes since the last Arm that reached the API server, in their order.
 func (w *Wire) Writes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]string, 0, len(w.writes))
+	all, times := make([]string, 0, len(w.writes)), map[string]int{}
 	for _, one := range w.writes {
-		all = append(all, one.call.String())
+		times[one.call.String()]++
+		all = append(all, one.call.occurrence(times[one.call.String()]))
 	}
 	return all
 }
@@ -150,7 +154,7 @@ func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper {
 func (w *Wire) isNumbered() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fault != nil && w.fault.At > 0
+	return w.fault != nil && (w.fault.Nth > 0 || w.fault.At != "")
 }
 
 // meet counts a request and returns the fault that it meets, nil for none.
@@ -163,14 +167,18 @@ func (w *Wire) meet(call Call) (fault *Fault, dead bool) {
 	if call.IsWork() {
 		w.worked = time.Now()
 	}
+	if call.IsWrite() {
+		w.met[call.String()]++
+	}
 	if w.fault == nil || !w.fault.concerns(call) {
 		return nil, false
 	}
 	w.matched++
-	if w.fault.At > 0 && w.matched != w.fault.At {
+	name := call.occurrence(w.met[call.String()])
+	if w.fault.Nth > 0 && w.matched != w.fault.Nth || w.fault.At != "" && name != w.fault.At {
 		return nil, false
 	}
-	w.fired = append(w.fired, call.String())
+	w.fired = append(w.fired, name)
 	w.asked[call.Target()] = append(w.asked[call.Target()], time.Now())
 	w.crashed = w.fault.Kind == Crash
 	return w.fault, false

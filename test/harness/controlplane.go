@@ -52,6 +52,8 @@ type settings struct {
 	looseTopology bool
 	// grove says that Grove's admission is wanted.
 	grove bool
+	// lastWord is asked when all tests are over.
+	lastWord func() error
 }
 
 // WithLooseTopology installs our definitions without their rules, as they were before there were any: for tests of what
@@ -89,6 +91,11 @@ func WithOldLWS() Option {
 	return func(o *settings) { o.LWS, o.OldLWS, o.ControllerManager = true, true, true }
 }
 
+// WithLastWord has a package fail by an error that only shows when all its tests are over.
+func WithLastWord(check func() error) Option {
+	return func(o *settings) { o.lastWord = check }
+}
+
 // WithAudit records every request; see AuditLog.
 func WithAudit() Option {
 	return func(o *settings) { o.Audit = true }
@@ -119,6 +126,8 @@ type controlPlane struct {
 	options localcluster.Options
 	scheme  *runtime.Scheme
 	admin   client.Client
+	// lastWord is asked when all tests are over, nil for nothing.
+	lastWord func() error
 }
 
 // current is the control plane of this test binary. The testing package offers no way to hand a value from TestMain to
@@ -147,6 +156,12 @@ func run(m *testing.M, opts []Option) int {
 	}()
 	current.Store(plane)
 	code := m.Run()
+	if plane.lastWord != nil {
+		if err := plane.lastWord(); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = max(code, 1)
+		}
+	}
 	if err := writeAsked(plane); err != nil {
 		fmt.Fprintln(os.Stderr, "fold the audit log of the tests:", err)
 		return 1
@@ -232,7 +247,7 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 			return nil, err
 		}
 	}
-	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
+	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin, lastWord: options.lastWord}, nil
 }
 
 // DropRules takes the rules out of definitions. Types and limits stay.
