@@ -203,14 +203,17 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 		launchWith(t, ns, second, dial, flags...)
 	}
 	s.ended(t, ns)
-	look := func() ending {
-		return ending{world: workers.addTo(etcd.addTo(b.rest(t, ns, second))), lives: b.lives(ns), writes: wire.Writes(), hit: wire.Fired()}
+	look := func(rest func(*testing.T, string, ...*Wire) Snapshot) ending {
+		return ending{world: workers.addTo(etcd.addTo(rest(t, ns, second))), lives: b.lives(ns), writes: wire.Writes(), hit: wire.Fired()}
 	}
-	got := look()
+	got := look(b.rest)
 	for want != nil && want.differs(got) != "" && b.moves(ns, second) {
-		got = look()
+		got = look(b.rest)
 	}
-	return got
+	if f.Kind == "" {
+		return got
+	}
+	return look(b.lastRest) // what was interrupted may be tried again after a pause
 }
 
 // moves tells whether something happens within the longest pause that an operator makes while something is left to do.

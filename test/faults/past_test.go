@@ -34,6 +34,7 @@ func (b *bed) startInThePast(t *testing.T, action, resource string, r *Result) {
 	b.held(t, second, resource, r)
 	release()
 	b.kept(t, want, b.settled(t, ns, action, second), second)
+	hasHeard(t, second, resource)
 }
 
 // kept compares what is there in the end, and who: nothing that was there before the operator started, and is wanted, may have
@@ -63,6 +64,7 @@ func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Res
 	b.held(t, second, blindness.Resource, r)
 	release()
 	b.same(t, want, b.settled(t, ns, action, second), second)
+	hasHeard(t, second, blindness.Resource)
 }
 
 // process is an operator that runs by itself, because whether lists are streamed is decided once in a process.
@@ -98,6 +100,7 @@ func (b *bed) startProcess(t *testing.T, action string, p process, r *Result) {
 	b.held(t, second, p.blindness.Resource, r)
 	release()
 	got := b.settled(t, ns, action, second)
+	hasHeard(t, second, p.blindness.Resource)
 	if p.streams {
 		b.same(t, want, got, second)
 		return
@@ -182,7 +185,7 @@ func (b *bed) versionOf(t *testing.T, ns, resource string) string {
 func touch(t *testing.T, ns, resource string) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"example.com/note":"seen"}}}`)
-	if err := harness.Client(t).Patch(t.Context(), written[resource](ns), client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := harness.Client(t).Patch(t.Context(), written[resource](ns, "chat"), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -261,15 +262,21 @@ var scenarios = map[string]scenario{
 }
 
 // rich is a graph with an adapter and a claim.
-func rich(ns string) *v1alpha1.DynamoGraphDeployment {
-	g := builders.TwoComponents(ns, "chat").Change("Decode", func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
+func rich(ns string) *v1alpha1.DynamoGraphDeployment { return richAs(ns, "chat") }
+
+// richAs is one of several rich graphs.
+func richAs(ns, name string) *v1alpha1.DynamoGraphDeployment {
+	g := builders.TwoComponents(ns, name).Change("Decode", func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 		s.ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
 	}).Obj()
 	g.Spec.PVCs = []v1alpha1.PVC{{
-		Name: new("weights"), Create: new(true), StorageClass: "fast", Size: resource.MustParse("1Gi"), VolumeAccessMode: corev1.ReadWriteMany,
+		Name: new(claimOf(name)), Create: new(true), StorageClass: "fast", Size: resource.MustParse("1Gi"), VolumeAccessMode: corev1.ReadWriteMany,
 	}}
 	return g
 }
+
+// claimOf names the claim of a rich graph.
+func claimOf(graph string) string { return strings.TrimPrefix(graph+"-weights", "chat-") }
 
 func createRich(t *testing.T, ns string) {
 	t.Helper()

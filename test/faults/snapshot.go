@@ -133,8 +133,6 @@ func split(key string) (resource, name string) {
 var maskedFields = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
 	"lastTransitionTime": true, "lastUpdateTime": true, "lastScaleTime": true, "clusterIP": true, "clusterIPs": true,
-	// The hash covers the owner's UID.
-	names.AnnotationAppliedHash: true,
 }
 
 func mask(obj unstructured.Unstructured, namespace string) map[string]any {
@@ -152,10 +150,13 @@ func maskValue(value any, namespace string) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			if maskedFields[key] {
-				continue
+			switch {
+			case maskedFields[key]:
+			case key == names.AnnotationAppliedHash:
+				out[key] = "HASH" // it covers the owner's UID, but it has to be there
+			default:
+				out[key] = maskValue(inner, namespace)
 			}
-			out[key] = maskValue(inner, namespace)
 		}
 		return out
 	case []any:

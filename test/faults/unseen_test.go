@@ -151,7 +151,17 @@ func (b *bed) goRound(t *testing.T, way detour, edit func(*v1alpha1.DynamoGraphD
 	r.Faults = wire.Deceived(graphs)
 	release()
 	ready(t, ns)
-	return b.rest(t, ns, wire).Without(counters...)
+	world := b.lastRest(t, ns, wire).Without(counters...)
+	hasHeard(t, wire, graphs)
+	return world
+}
+
+// hasHeard checks that what was kept from an operator came to it in the end. A world that is right without that proves nothing.
+func hasHeard(t *testing.T, wire *Wire, resource string) {
+	t.Helper()
+	if wire.Heard(resource) == 0 {
+		t.Errorf("no news of %s came through after %d were kept", resource, wire.Deceived(resource))
+	}
 }
 
 // begin is a namespace with an operator behind a wire.
