@@ -175,11 +175,11 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 	t.Helper()
 	ns := harness.Namespace(t)
 	t.Cleanup(func() { b.diary.Forget(ns) })
-	harness.SimulateDeployments(t, ns)
+	s.simulate(t, ns)
 	etcd := startEtcd(t, s, ns)
 	workers, dial := startCrew(t, s, ns)
 	flags := etcd.flags()
-	wire := NewWire()
+	wire := NewWire(s.api)
 	victim := launchWith(t, ns, wire, dial, flags...)
 	if s.before != nil {
 		s.before(t, ns)
@@ -190,7 +190,7 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 		s.during(t, ns)
 	} else {
 		victim.Stop()
-		wire = NewWire()
+		wire = NewWire(s.api)
 		wire.Arm(f)
 		s.during(t, ns)
 		flags = append(flags, s.upgrade...)
@@ -199,7 +199,7 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 	second := wire
 	if f.Kind == Crash && crashes(wire) {
 		victim.Kill()
-		second = NewWire()
+		second = NewWire(s.api)
 		launchWith(t, ns, second, dial, flags...)
 	}
 	s.ended(t, ns)

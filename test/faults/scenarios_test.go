@@ -5,6 +5,7 @@ package faults
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -33,10 +34,21 @@ type scenario struct {
 	crew bool
 	// upgrade, unless nil, ends the operator before During and starts the next one with these flags after it.
 	upgrade []string
+	// stuck says that nothing ever becomes ready.
+	stuck bool
+	// api is the group of an optional API that the operator finds.
+	api string
 }
 
-// scenarios are all stories. A new one is a row here.
-var scenarios = map[string]scenario{
+// scenarios are all stories. A new one is a row here, or in orchestratedScenarios.
+var scenarios = func() map[string]scenario {
+	all := maps.Clone(plainScenarios)
+	maps.Copy(all, orchestratedScenarios)
+	return all
+}()
+
+// plainScenarios are stories of graphs on Deployments.
+var plainScenarios = map[string]scenario{
 	"create a graph": {
 		during: func(t *testing.T, ns string) { create(t, builders.TwoComponents(ns, "chat").Obj()) },
 		ended:  ready,

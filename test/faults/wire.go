@@ -6,8 +6,11 @@ package faults
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Wire is what lies between an operator and its API server. It counts, remembers and, when told so, fails.
@@ -27,11 +30,20 @@ type Wire struct {
 	writes  []deedAt
 	worked  time.Time
 	sights  map[string]*sight
+	// hidden are the groups of APIs that the operator does not find.
+	hidden map[string]bool
 }
 
-// NewWire returns a wire without faults.
-func NewWire() *Wire {
-	return &Wire{worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, sights: map[string]*sight{}}
+// optional are the groups that only some stories are about. Whoever finds them works with them.
+var optional = []string{"grove.io", "leaderworkerset.x-k8s.io"}
+
+// NewWire returns a wire without faults. Of the optional groups, it shows those that are named.
+func NewWire(shown ...string) *Wire {
+	hidden := map[string]bool{}
+	for _, group := range optional {
+		hidden[group] = !slices.Contains(shown, group)
+	}
+	return &Wire{hidden: hidden, worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, sights: map[string]*sight{}}
 }
 
 // Arm makes requests fail from now on; the zero Fault fails none. What is counted begins anew.
@@ -135,6 +147,9 @@ func (w *Wire) QuietFor() time.Duration {
 func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		call := CallOf(req.Method, req.URL)
+		if w.hidden[call.Group] {
+			return Fault{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}.refusal(req), dropped(req, nil)
+		}
 		if w.isNumbered() && call.IsWrite() {
 			w.turn.Lock()
 			defer w.turn.Unlock()
