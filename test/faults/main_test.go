@@ -38,7 +38,7 @@ var (
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.WithLooseTopology(), harness.WithControllerManagerArgs(
 		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"),
-		harness.WithLastWord(somethingMatched), harness.WithGrove(), harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
+		harness.WithLastWord(somethingMatched), harness.WithKeptNamespaces(), harness.WithGrove(), harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
 }
 
 // matched tells whether any fault was among those that the flags name.

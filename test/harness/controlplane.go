@@ -54,6 +54,8 @@ type settings struct {
 	grove bool
 	// lastWord is asked when all tests are over.
 	lastWord func() error
+	// keptNamespaces says that nobody cleans up.
+	keptNamespaces bool
 }
 
 // WithLooseTopology installs our definitions without their rules, as they were before there were any: for tests of what
@@ -89,6 +91,12 @@ func WithLWS() Option {
 // WithOldLWS runs the oldest release of the LeaderWorkerSet controller that is supported.
 func WithOldLWS() Option {
 	return func(o *settings) { o.LWS, o.OldLWS, o.ControllerManager = true, true, true }
+}
+
+// WithKeptNamespaces leaves the namespaces of tests to the end of the control plane, for packages with so many that to delete them
+// would be most of the work.
+func WithKeptNamespaces() Option {
+	return func(o *settings) { o.keptNamespaces = true }
 }
 
 // WithLastWord has a package fail by an error that only shows when all its tests are over.
@@ -128,6 +136,8 @@ type controlPlane struct {
 	admin   client.Client
 	// lastWord is asked when all tests are over, nil for nothing.
 	lastWord func() error
+	// keptNamespaces says that namespaces are not deleted one by one.
+	keptNamespaces bool
 }
 
 // current is the control plane of this test binary. The testing package offers no way to hand a value from TestMain to
@@ -247,7 +257,7 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 			return nil, err
 		}
 	}
-	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin, lastWord: options.lastWord}, nil
+	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin, lastWord: options.lastWord, keptNamespaces: options.keptNamespaces}, nil
 }
 
 // DropRules takes the rules out of definitions. Types and limits stay.
