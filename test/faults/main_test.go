@@ -25,11 +25,12 @@ var (
 	full         = flag.Bool("faults.full", false, "inject every fault, and not only a part of each kind")
 	shard        = flag.String("faults.shard", "1/1", "run part i of n, as i/n")
 	results      = flag.String("faults.results", "", "file to keep results in; what passed there is not run again")
+	commit       = flag.String("faults.commit", "", "commit that results are kept for")
 	binary       = flag.String("faults.binary", "", "operator to drive as a black box, instead of the one of this tree in this process")
 	soak         = flag.Duration("faults.soak", 10*time.Second, "how long faults happen at random")
 	soakGraphs   = flag.Int("faults.graphs", 8, "how many graphs come and go meanwhile")
 	seed         = flag.Uint64("faults.seed", 1, "seed of the dice")
-	crowd        = flag.Int("faults.crowd", 1000, "how many graphs a crowd has in a full run")
+	crowd        = flag.Int("faults.crowd", 200, "how many graphs a crowd has in a full run")
 	idle         = flag.Duration("faults.idle", time.Minute, "how long nothing must happen in a crowd at rest in a full run")
 	arguments    = flag.String("faults.args", "", "its arguments; {namespace}, {health} and {metrics} are replaced")
 )
@@ -61,7 +62,7 @@ type bed struct {
 
 // shared is made by the first test that needs it and ends with the test binary.
 var shared = sync.OnceValues(func() (*bed, error) {
-	ledger, err := OpenLedger(*results)
+	ledger, err := OpenLedger(*results, *commit)
 	return &bed{ledger: ledger}, err
 })
 
@@ -116,6 +117,9 @@ func digest(text string) uint32 {
 
 // isSelective tells whether the flags name some of the faults.
 func isSelective() bool { return *onlyScenario != "" || *onlyFault != "" || *onlyAt != "" }
+
+// takesLong tells whether to leave out what takes long: it is for runs of all faults, and for those that name it.
+func takesLong() bool { return !*full && !isSelective() }
 
 // isPicked tells whether a cell is in the part that runs without -faults.full: one in so many, the same ones every time.
 func isPicked(cell string, oneIn uint32) bool {

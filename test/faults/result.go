@@ -27,6 +27,8 @@ type Result struct {
 	// Faults is how many were injected.
 	Faults int  `json:"faults"`
 	Passed bool `json:"passed"`
+	// Commit is of what it was seen.
+	Commit string `json:"commit,omitempty"`
 	// Absent says that what was to be hit did not come. It counts for nothing and is not kept.
 	Absent bool `json:"-"`
 	// Calm says that nothing is injected on purpose.
@@ -42,18 +44,20 @@ func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%s", r.Goal, r.Scen
 type Ledger struct {
 	mu     sync.Mutex
 	path   string
+	commit string
 	passed map[string]bool
 }
 
-// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept.
-func OpenLedger(path string) (*Ledger, error) {
-	l := &Ledger{path: path, passed: map[string]bool{}}
+// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept. What passed with another commit
+// has not passed with this one.
+func OpenLedger(path, commit string) (*Ledger, error) {
+	l := &Ledger{path: path, commit: commit, passed: map[string]bool{}}
 	results, err := ReadResults(path)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range results {
-		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed
+		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed && r.Commit == commit
 	}
 	return l, nil
 }
@@ -94,6 +98,7 @@ func (l *Ledger) Write(r Result) error {
 	if l.path == "" {
 		return nil
 	}
+	r.Commit = l.commit
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err

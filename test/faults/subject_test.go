@@ -36,7 +36,7 @@ func launch(t *testing.T, ns string, wire *Wire, flags ...string) subject {
 func launchWith(t *testing.T, ns string, wire *Wire, dial mockengine.Dial, flags ...string) subject {
 	t.Helper()
 	if *binary == "" {
-		return harness.StartOperator(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...), harness.WithWorkers(dial))
+		return startLabelled(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...), harness.WithWorkers(dial))
 	}
 	return launchBinary(t, ns, wire, blackBox{path: *binary, arguments: append(strings.Fields(*arguments), flags...)})
 }
