@@ -39,7 +39,8 @@ var (
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.WithLooseTopology(), harness.WithControllerManagerArgs(
 		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"),
-		harness.WithLastWord(somethingMatched), harness.WithKeptNamespaces(), harness.WithGrove(), harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
+		harness.WithLastWord(somethingMatched), harness.WithKeptNamespaces(), harness.WithGrove(),
+		harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
 }
 
 // matched tells whether any fault was among those that the flags name.
@@ -58,12 +59,39 @@ type bed struct {
 	world  *World
 	diary  *Diary
 	ledger *Ledger
+
+	mu         sync.Mutex
+	references map[string]*reference
+}
+
+// reference is how a story ends that several runs are compared with.
+type reference struct {
+	once  sync.Once
+	told  bool
+	ended ending
+}
+
+// reference tells a story once, however many runs are compared with it.
+func (b *bed) reference(t *testing.T, name string, tell func() ending) ending {
+	t.Helper()
+	b.mu.Lock()
+	r := b.references[name]
+	if r == nil {
+		r = &reference{}
+		b.references[name] = r
+	}
+	b.mu.Unlock()
+	r.once.Do(func() { r.ended, r.told = tell(), true })
+	if !r.told {
+		t.Fatalf("%s: the undisturbed run failed in another test", name)
+	}
+	return r.ended
 }
 
 // shared is made by the first test that needs it and ends with the test binary.
 var shared = sync.OnceValues(func() (*bed, error) {
 	ledger, err := OpenLedger(*results, *commit)
-	return &bed{ledger: ledger}, err
+	return &bed{ledger: ledger, references: map[string]*reference{}}, err
 })
 
 // looking guards the making of what needs a cluster, which the first test does.

@@ -51,8 +51,7 @@ func (b *bed) kept(t *testing.T, want, got ending, wire *Wire) {
 // streamed lists allow. What a user does then must end as if it had seen everything.
 func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Result) {
 	t.Helper()
-	undisturbed, _, wire := b.beginRich(t)
-	want := b.act(t, undisturbed, action, blindness.Resource, wire)
+	want := b.actSeen(t, action, blindness.Resource)
 	ns, operator, _ := b.beginRich(t)
 	operator.Stop()
 	second := NewWire()
@@ -65,6 +64,15 @@ func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Res
 	release()
 	b.same(t, want, b.settled(t, ns, action, second), second)
 	hasHeard(t, second, blindness.Resource)
+}
+
+// actSeen is how what a user does ends under an operator that sees everything.
+func (b *bed) actSeen(t *testing.T, action, resource string) ending {
+	t.Helper()
+	return b.reference(t, action+" after a note on "+resource, func() ending {
+		ns, _, wire := b.beginRich(t)
+		return b.act(t, ns, action, resource, wire)
+	})
 }
 
 // process is an operator that runs by itself, because whether lists are streamed is decided once in a process.
@@ -80,8 +88,7 @@ func (b *bed) startProcess(t *testing.T, action string, p process, r *Result) {
 	var want ending
 	ns, operator, first := b.beginRich(t)
 	if p.streams {
-		undisturbed, _, wire := b.beginRich(t)
-		want = b.act(t, undisturbed, action, p.blindness.Resource, wire)
+		want = b.actSeen(t, action, p.blindness.Resource)
 	} else {
 		p.blindness.Past = b.versionOf(t, ns, p.blindness.Resource)
 		want = b.act(t, ns, action, p.blindness.Resource, first)

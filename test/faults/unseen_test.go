@@ -100,11 +100,11 @@ func TestADetourThatNobodySawEndsLikeTheDirectPath(t *testing.T) {
 				t.Run(r.Fault, func(t *testing.T) {
 					t.Parallel()
 					b.record(t, r)
-					direct := func(*v1alpha1.DynamoGraphDeployment) {}
+					direct, edit := "no edit", func(*v1alpha1.DynamoGraphDeployment) {}
 					if ways[r].again {
-						direct = edits[name]
+						direct, edit = "edit of "+name, edits[name]
 					}
-					want := b.goDirectly(t, direct)
+					want := b.reference(t, direct, func() ending { return ending{world: b.goDirectly(t, edit)} }).world
 					if diff := cmp.Diff(want, b.goRound(t, ways[r], edits[name], r)); diff != "" {
 						t.Errorf("(-direct +detour):\n%s", diff)
 					}
