@@ -42,13 +42,7 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 	rest := &Result{Goal: "L10", Scenario: size + " at rest", Fault: "nothing for " + calm.String(), Calm: true}
 	starts := &Result{Goal: "L9", Scenario: size + " at rest", Fault: "operator started anew"}
 	wantsRest := !takesLong() && b.isWanted(t, *rest)
-	var storms []*Result
-	for round := range rounds() {
-		storm := &Result{Goal: "L21", Scenario: size, Fault: "all deleted at once", At: fmt.Sprint("round ", round+1)}
-		if b.isWanted(t, *storm) {
-			storms = append(storms, storm)
-		}
-	}
+	storms := b.stormsOf(t, size)
 	if !wantsRest && !b.isWanted(t, *starts) && len(storms) == 0 {
 		return
 	}
@@ -96,6 +90,19 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 			b.vanish(t, ns, wire, storm)
 		})
 	}
+}
+
+// stormsOf are the rounds of deletions that are to be run.
+func (b *bed) stormsOf(t *testing.T, size string) []*Result {
+	t.Helper()
+	var storms []*Result
+	for round := range rounds() {
+		storm := &Result{Goal: "L21", Scenario: size, Fault: "all deleted at once", At: fmt.Sprint("round ", round+1)}
+		if b.isWanted(t, *storm) {
+			storms = append(storms, storm)
+		}
+	}
+	return storms
 }
 
 // rounds is how often everything is deleted at once.

@@ -66,14 +66,17 @@ func (w *Wire) see(call Call, req *http.Request) (*http.Request, *http.Response)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isList := call.Streams || !call.Watch
 	switch {
-	case call.Watch && s.expired > 0 && !call.Streams:
+	case s.expired > 0 && !isList:
 		s.expired--
 		return req, Fault{Code: http.StatusGone, Reason: metav1.StatusReasonExpired}.refusal(req)
-	case s.ended && s.Missed && (call.Streams || !call.Watch):
-		s.heard++
+	case s.ended:
+		if s.Missed && isList {
+			s.heard++
+		}
 		return req, nil
-	case s.ended || s.Past == "":
+	case s.Past == "":
 		return req, nil
 	case call.Streams && !s.Streaming:
 		s.unserved++

@@ -257,7 +257,10 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 			return nil, err
 		}
 	}
-	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin, lastWord: options.lastWord, keptNamespaces: options.keptNamespaces}, nil
+	return &controlPlane{
+		cluster: cluster, options: options.Options, scheme: scheme, admin: admin,
+		lastWord: options.lastWord, keptNamespaces: options.keptNamespaces,
+	}, nil
 }
 
 // DropRules takes the rules out of definitions. Types and limits stay.
