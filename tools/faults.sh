@@ -31,7 +31,7 @@ full)
 		-faults.results="$ledger" -faults.commit="$commit" -faults.binary="${BINARY:-}" -faults.args="${ARGUMENTS:-}" >&2 || status=1
 	;;
 soak)
-	go test ./test/faults -count=1 -timeout 0 -run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing' -args -faults.full \
+	go test ./test/faults -count=1 -timeout 0 -run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing|TestANamespaceGoes' -args -faults.full \
 		-faults.results="$ledger" -faults.commit="$commit" -faults.crowd="${CROWD:-1000}" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" \
 		-faults.idle="${IDLE:-10m}" >&2 || status=1
 	;;

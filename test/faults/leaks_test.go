@@ -40,6 +40,9 @@ func TestNothingOfAnOperatorOutlivesIt(t *testing.T) {
 	t.Cleanup(func() { b.diary.Forget(ns) })
 	for i := range times {
 		operator := launch(t, ns, NewWire())
+		if one, ok := operator.(labelled); !ok || len(runningOf(one.label)) == 0 {
+			t.Fatal("nothing that runs can be told to be the operator's")
+		}
 		create(t, builders.TwoComponents(ns, fmt.Sprintf("g%d", i)).Obj())
 		if i%2 == 0 {
 			operator.Stop()
