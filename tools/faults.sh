@@ -3,7 +3,7 @@
 #
 #   tools/faults.sh full   every fault at every place, in parts that can be taken up again
 #   tools/faults.sh soak   faults at random for DURATION (default 2h) with GRAPHS (default 200), and a crowd that is left alone
-#                          for IDLE (default 10m)
+#                          for IDLE (default 10m) and deleted at once; CROWD (default 1000) is its size
 #
 # SHARD (i/n) runs one part of n. LEDGER keeps what was done; a second run with the same one runs only what is missing.
 # A full run without SHARD also stores its results in docs. BINARY and ARGUMENTS name another operator to be driven as a black
@@ -19,16 +19,20 @@ if [ -z "$ledger" ]; then
 	trap 'exit 130' HUP INT TERM
 fi
 
+# Results count for the commit they were seen with; what is not committed is none.
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit=$commit-changed
+
 status=0
 case $which in
 full)
 	# -parallel: stories mostly wait for the cluster.
-	go test ./test/faults -count=1 -timeout 90m -parallel "${PARALLEL:-16}" -args -faults.full -faults.shard="$shard" \
-		-faults.results="$ledger" -faults.binary="${BINARY:-}" -faults.args="${ARGUMENTS:-}" >&2 || status=1
+	go test ./test/faults -count=1 -timeout 90m -parallel "${PARALLEL:-40}" -args -faults.full -faults.shard="$shard" \
+		-faults.results="$ledger" -faults.commit="$commit" -faults.binary="${BINARY:-}" -faults.args="${ARGUMENTS:-}" >&2 || status=1
 	;;
 soak)
-	go test ./test/faults -count=1 -timeout 0 -run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing' -args -faults.full \
-		-faults.results="$ledger" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" \
+	go test ./test/faults -count=1 -timeout 0 -run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing|TestANamespaceGoes' -args -faults.full \
+		-faults.results="$ledger" -faults.commit="$commit" -faults.crowd="${CROWD:-1000}" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" \
 		-faults.idle="${IDLE:-10m}" >&2 || status=1
 	;;
 *)

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,8 @@ import (
 // Call is what a request to an API server is about.
 type Call struct {
 	Method, Group, Resource, Name, Subresource string
+	// Namespace is where the object is, empty for what is in none.
+	Namespace string
 	// Watch tells a stream of news from an answer; Streams tells that it begins with all there is.
 	Watch, Streams bool
 }
@@ -31,7 +34,7 @@ func CallOf(method string, address *url.URL) Call {
 		return c // health, versions and the like
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
-		parts = parts[2:]
+		c.Namespace, parts = parts[1], parts[2:]
 	}
 	for i, to := range []*string{&c.Resource, &c.Name, &c.Subresource} {
 		if i < len(parts) {
@@ -43,10 +46,25 @@ func CallOf(method string, address *url.URL) Call {
 
 func isSet(value string) bool { return value == "true" || value == "1" }
 
-// String names the request as a log line would.
+// String names the request as a log line would, in words that fit every namespace.
 func (c Call) String() string {
-	parts := slices.DeleteFunc([]string{c.Resource, c.Name, c.Subresource}, func(s string) bool { return s == "" })
+	name := c.Name
+	if c.Namespace != "" {
+		name = maskText(name, c.Namespace)
+	}
+	parts := slices.DeleteFunc([]string{c.Resource, name, c.Subresource}, func(s string) bool { return s == "" })
 	return c.Method + " " + strings.Join(parts, "/")
+}
+
+// occurrence names one of several requests that are alike: "PATCH services/chat-frontend #2" is the second of them. Requests about
+// different objects go out at the same time and overtake each other; those about one object do not, so that a name always means the
+// same one.
+func (c Call) occurrence(k int) string { return fmt.Sprintf("%s #%d", c, k) }
+
+// alike is the name of an occurrence without its number.
+func alike(occurrence string) string {
+	name, _, _ := strings.Cut(occurrence, " #")
+	return name
 }
 
 // Object is what the request is about, whatever it does to it.

@@ -41,8 +41,9 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 	size := fmt.Sprintf("%d graphs", graphs)
 	rest := &Result{Goal: "L10", Scenario: size + " at rest", Fault: "nothing for " + calm.String(), Calm: true}
 	starts := &Result{Goal: "L9", Scenario: size + " at rest", Fault: "operator started anew"}
-	storm := &Result{Goal: "L21", Scenario: size, Fault: "all deleted at once"}
-	if !b.isWanted(t, *rest) && !b.isWanted(t, *starts) && !b.isWanted(t, *storm) {
+	wantsRest := !takesLong() && b.isWanted(t, *rest)
+	storms := b.stormsOf(t, size)
+	if !wantsRest && !b.isWanted(t, *starts) && len(storms) == 0 {
 		return
 	}
 	ns, wire := harness.Namespace(t), NewWire()
@@ -51,10 +52,12 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 	operator := launch(t, ns, wire)
 	b.makeCrowd(t, ns, graphs)
 	b.rest(t, ns, wire)
-	t.Run("at rest", func(t *testing.T) {
-		b.record(t, rest)
-		b.stayCalm(t, ns, wire, calm)
-	})
+	if wantsRest {
+		t.Run("at rest", func(t *testing.T) {
+			b.record(t, rest)
+			b.stayCalm(t, ns, wire, calm)
+		})
+	}
 	t.Run("started anew", func(t *testing.T) {
 		b.record(t, starts)
 		for range times {
@@ -75,13 +78,39 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 			}
 		}
 	})
-	t.Run("deleted at once", func(t *testing.T) {
-		b.record(t, storm)
-		wire = NewWire()
-		launch(t, ns, wire)
-		b.rest(t, ns, wire)
-		b.vanish(t, ns, wire, storm)
-	})
+	wire = NewWire()
+	launch(t, ns, wire)
+	for i, storm := range storms {
+		t.Run("deleted at once, "+storm.At, func(t *testing.T) {
+			b.record(t, storm)
+			if i > 0 {
+				b.makeCrowd(t, ns, graphs)
+			}
+			b.rest(t, ns, wire)
+			b.vanish(t, ns, wire, storm)
+		})
+	}
+}
+
+// stormsOf are the rounds of deletions that are to be run.
+func (b *bed) stormsOf(t *testing.T, size string) []*Result {
+	t.Helper()
+	var storms []*Result
+	for round := range rounds() {
+		storm := &Result{Goal: "L21", Scenario: size, Fault: "all deleted at once", At: fmt.Sprint("round ", round+1)}
+		if b.isWanted(t, *storm) {
+			storms = append(storms, storm)
+		}
+	}
+	return storms
+}
+
+// rounds is how often everything is deleted at once.
+func rounds() int {
+	if *full {
+		return 3
+	}
+	return 1
 }
 
 // makeCrowd makes graphs of one service each.
@@ -143,11 +172,22 @@ func TestANamespaceGoesWithItsGraphs(t *testing.T) {
 	if *full {
 		graphs = *crowd / 5
 	}
-	r := &Result{Goal: "L21", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: "namespace deleted"}
-	if !b.isWanted(t, *r) {
-		return
+	for round := range rounds() {
+		r := &Result{
+			Goal: "L21", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: "namespace deleted", At: fmt.Sprint("round ", round+1),
+		}
+		if b.isWanted(t, *r) {
+			t.Run(r.At, func(t *testing.T) {
+				b.record(t, r)
+				b.endNamespace(t, graphs, r)
+			})
+		}
 	}
-	b.record(t, r)
+}
+
+// endNamespace deletes a namespace with graphs in it.
+func (b *bed) endNamespace(t *testing.T, graphs int, r *Result) {
+	t.Helper()
 	ns, wire := b.begin(t)
 	harness.LosesRights(t, ns)
 	b.makeCrowd(t, ns, graphs)

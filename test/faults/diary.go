@@ -175,6 +175,26 @@ func (d *Diary) Of(namespace string) (Versions, map[string]Lives, time.Time) {
 	return versions, lives, c.moved
 }
 
+// Version is the version of one object, empty when it is not there.
+func (d *Diary) Version(namespace, key string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.chapters[namespace]; c != nil {
+		return c.versions[key]
+	}
+	return ""
+}
+
+// Moved is when something last moved in a namespace.
+func (d *Diary) Moved(namespace string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.chapters[namespace]; c != nil {
+		return c.moved
+	}
+	return time.Time{}
+}
+
 // Identities are the UIDs of what is in a namespace.
 func (d *Diary) Identities(namespace string) map[string]types.UID {
 	d.mu.Lock()

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,38 +62,97 @@ var apiErrors = map[string]apiError{
 	"422 invalid":       {fault: Fault{Kind: Refused, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}, lasting: true},
 }
 
-// written are the kinds that the operator writes, with one object each of the rich graph.
-var written = map[string]func(ns string) client.Object{
-	graphs: func(ns string) client.Object {
-		return &v1alpha1.DynamoGraphDeployment{ObjectMeta: named(ns, "chat")}
+// written are the kinds that the operator writes, with one object each of a rich graph.
+var written = map[string]func(ns, graph string) client.Object{
+	graphs: func(ns, graph string) client.Object {
+		return &v1alpha1.DynamoGraphDeployment{ObjectMeta: named(ns, graph)}
 	},
-	components: func(ns string) client.Object {
-		return &v1alpha1.DynamoComponentDeployment{ObjectMeta: named(ns, "chat-decode")}
+	components: func(ns, graph string) client.Object {
+		return &v1alpha1.DynamoComponentDeployment{ObjectMeta: named(ns, graph+"-decode")}
 	},
-	adapters: func(ns string) client.Object {
-		return &v1alpha1.DynamoGraphDeploymentScalingAdapter{ObjectMeta: named(ns, "chat-decode")}
+	adapters: func(ns, graph string) client.Object {
+		return &v1alpha1.DynamoGraphDeploymentScalingAdapter{ObjectMeta: named(ns, graph+"-decode")}
 	},
-	"deployments": func(ns string) client.Object { return &appsv1.Deployment{ObjectMeta: named(ns, "chat-decode")} },
-	"services":    func(ns string) client.Object { return &corev1.Service{ObjectMeta: named(ns, "chat-frontend")} },
-	"serviceaccounts": func(ns string) client.Object {
-		return &corev1.ServiceAccount{ObjectMeta: named(ns, names.DiscoveryAccount("chat"))}
+	"deployments": func(ns, graph string) client.Object {
+		return &appsv1.Deployment{ObjectMeta: named(ns, graph+"-decode")}
 	},
-	"roles": func(ns string) client.Object { return &rbacv1.Role{ObjectMeta: named(ns, names.DiscoveryRole("chat"))} },
-	"rolebindings": func(ns string) client.Object {
-		return &rbacv1.RoleBinding{ObjectMeta: named(ns, names.DiscoveryBinding("chat"))}
+	"services": func(ns, graph string) client.Object { return &corev1.Service{ObjectMeta: named(ns, graph+"-frontend")} },
+	"serviceaccounts": func(ns, graph string) client.Object {
+		return &corev1.ServiceAccount{ObjectMeta: named(ns, names.DiscoveryAccount(graph))}
+	},
+	"roles": func(ns, graph string) client.Object {
+		return &rbacv1.Role{ObjectMeta: named(ns, names.DiscoveryRole(graph))}
+	},
+	"rolebindings": func(ns, graph string) client.Object {
+		return &rbacv1.RoleBinding{ObjectMeta: named(ns, names.DiscoveryBinding(graph))}
 	},
 }
 
-// occasions are why the operator writes an object: it is to be made, somebody changed it, somebody deleted it.
+// occasions are why the operator writes an object: it is to be made, somebody changed it, nobody wants it any longer.
 var occasions = map[string]func(t *testing.T, ns, resource string){
 	"create": func(t *testing.T, ns, _ string) { create(t, rich(ns)) },
 	"update": disturb,
-	"delete": func(t *testing.T, ns, resource string) {
-		remove(t, written[resource](ns), metav1.DeletePropagationBackground)
-		if resource == graphs {
-			graphGone(t, ns)
-			create(t, rich(ns))
-		}
+	"delete": func(t *testing.T, ns, resource string) { change(t, ns, unwanted[resource].edit) },
+}
+
+// furnished is a rich graph with one child more of every kind that the operator deletes by itself.
+func furnished(ns string) *v1alpha1.DynamoGraphDeployment {
+	g := rich(ns)
+	publish(g)
+	servesModel(g.Spec.Services["Decode"])
+	edits["one more service"](g)
+	return g
+}
+
+func createFurnished(t *testing.T, ns string) {
+	t.Helper()
+	create(t, furnished(ns))
+	published(t, ns)
+	scaled(t, ns, 1)
+}
+
+// unwanted are the kinds that the operator deletes, with a child of a furnished graph each and the edit after which nobody wants it.
+var unwanted = map[string]struct {
+	edit  func(*v1alpha1.DynamoGraphDeployment)
+	child func(ns string) client.Object
+}{
+	components: {
+		edit: func(g *v1alpha1.DynamoGraphDeployment) { delete(g.Spec.Services, "Prefill") },
+		child: func(ns string) client.Object {
+			return &v1alpha1.DynamoComponentDeployment{ObjectMeta: named(ns, "chat-prefill")}
+		},
+	},
+	adapters: {
+		edit:  edits["no adapter"],
+		child: func(ns string) client.Object { return written[adapters](ns, "chat") },
+	},
+	"services": {
+		edit: func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].ModelRef = nil },
+		child: func(ns string) client.Object {
+			return &corev1.Service{ObjectMeta: named(ns, names.ModelService(baseModel))}
+		},
+	},
+	"serviceaccounts": {
+		edit:  edits["discovery"],
+		child: func(ns string) client.Object { return written["serviceaccounts"](ns, "chat") },
+	},
+	"roles": {
+		edit:  edits["discovery"],
+		child: func(ns string) client.Object { return written["roles"](ns, "chat") },
+	},
+	"rolebindings": {
+		edit:  edits["discovery"],
+		child: func(ns string) client.Object { return written["rolebindings"](ns, "chat") },
+	},
+	"ingresses": {
+		edit:  func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Frontend"].Ingress = nil },
+		child: func(ns string) client.Object { return &networkingv1.Ingress{ObjectMeta: named(ns, "chat-frontend")} },
+	},
+	"poddisruptionbudgets": {
+		edit: func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Frontend"].Annotations = nil },
+		child: func(ns string) client.Object {
+			return &policyv1.PodDisruptionBudget{ObjectMeta: named(ns, "chat-frontend")}
+		},
 	},
 }
 
@@ -106,7 +167,7 @@ func disturb(t *testing.T, ns, resource string) {
 		scale(t, ns, 2) // adapters are left as they are but for this
 		return
 	}
-	object := written[resource](ns)
+	object := written[resource](ns, "chat")
 	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +187,8 @@ func disturb(t *testing.T, ns, resource string) {
 func TestErrorsOfTheAPIServerPassWithoutATraceOrAreTold(t *testing.T) {
 	t.Parallel()
 	b := theBed(t)
-	for resource := range written {
-		for occasion := range occasions {
+	for occasion := range occasions {
+		for _, resource := range resourcesOf(occasion) {
 			scenario := occasion + " " + resource
 			var rows []*Result
 			for name := range apiErrors {
@@ -157,10 +218,21 @@ func TestErrorsOfTheAPIServerPassWithoutATraceOrAreTold(t *testing.T) {
 	}
 }
 
+// resourcesOf are the kinds that are written on an occasion.
+func resourcesOf(occasion string) []string {
+	if occasion == "delete" {
+		return slices.Sorted(maps.Keys(unwanted))
+	}
+	return slices.Sorted(maps.Keys(written))
+}
+
 // isPossible tells whether an error can happen. A kind whose objects are being served is there; an operator that hears
 // otherwise about an object takes it for deleted, and there is nobody to tell. Of an adapter that scales only the status is
-// written.
+// written. Who refuses a deletion does not say that it is invalid.
 func isPossible(scenario, name string) bool {
+	if strings.HasPrefix(scenario, "delete ") {
+		return name != "404 no such kind" && name != "422 invalid"
+	}
 	return name != "404 no such kind" || !strings.HasSuffix(scenario, " "+graphs) && scenario != "update "+adapters
 }
 
@@ -191,12 +263,19 @@ type trial struct {
 func (b *bed) meetError(t *testing.T, try trial, r *Result) ending {
 	t.Helper()
 	ns, wire := b.begin(t)
-	if try.occasion != "create" {
+	switch try.occasion {
+	case "update":
 		createRich(t, ns)
+		b.rest(t, ns, wire)
+	case "delete":
+		createFurnished(t, ns)
 		b.rest(t, ns, wire)
 	}
 	e, isFault := apiErrors[r.Fault]
-	e.fault.Concerns = func(c Call) bool { return c.Resource == try.resource && c.IsWrite() && meets(c, e.fault.Code) }
+	e.fault.Concerns = func(c Call) bool {
+		isDeletion := c.Method == http.MethodDelete
+		return c.Resource == try.resource && c.IsWrite() && meets(c, e.fault.Code) && (isDeletion || try.occasion != "delete")
+	}
 	wire.Arm(e.fault)
 	occasions[try.occasion](t, ns, try.resource)
 	if isFault {
@@ -205,9 +284,18 @@ func (b *bed) meetError(t *testing.T, try trial, r *Result) ending {
 		wire.Clear()
 		b.recover(t, ns, try.want, r)
 	}
-	scaledAsWanted(t, ns)
+	if try.occasion == "delete" {
+		child := unwanted[try.resource].child(ns)
+		gone(t, ns, child.GetName(), child)
+		ready(t, ns)
+	} else {
+		scaledAsWanted(t, ns)
+	}
 	// How often something changed on the way is a matter of luck: what is disturbed may be handed on before it is put right.
-	return ending{world: b.rest(t, ns, wire).Without(counters...), lives: b.lives(ns)}
+	if !isFault {
+		return ending{world: b.rest(t, ns, wire).Without(counters...), lives: b.lives(ns)}
+	}
+	return ending{world: b.lastRest(t, ns, wire).Without(counters...), lives: b.lives(ns)}
 }
 
 // recover waits until the world is as it should be. It looks again whenever something has moved.
@@ -217,7 +305,7 @@ func (b *bed) recover(t *testing.T, ns string, want Snapshot, r *Result) {
 	var seen time.Time
 	var diff string
 	harness.Eventually(t, patience, "the world is as if nothing had happened", func() (bool, string) {
-		_, _, moved := b.diary.Of(ns)
+		moved := b.diary.Moved(ns)
 		if moved.Equal(seen) {
 			return false, diff
 		}
@@ -229,7 +317,7 @@ func (b *bed) recover(t *testing.T, ns string, want Snapshot, r *Result) {
 		diff = cmp.Diff(want, now.Without(counters...))
 		return diff == "", diff
 	})
-	_, _, moved := b.diary.Of(ns)
+	moved := b.diary.Moved(ns)
 	r.Seconds = max(0, moved.Sub(over).Seconds())
 	if r.Seconds > recoverIn.Seconds() {
 		t.Errorf("it took %.1f s after the errors were over", r.Seconds)

@@ -36,6 +36,13 @@ func startEtcd(t *testing.T, s scenario, ns string) keys {
 	return keys{etcd: etcd, namespace: ns}
 }
 
+// put adds a key, where there is an etcd.
+func (k keys) put(key string) {
+	if k.etcd != nil {
+		k.etcd.Put(key)
+	}
+}
+
 func (k keys) flags() []string {
 	if k.etcd == nil {
 		return nil

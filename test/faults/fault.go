@@ -39,8 +39,10 @@ const (
 // Fault says which requests fail, and how.
 type Fault struct {
 	Kind Kind
-	// At is the ordinal of the one request that fails, counted from 1 since the fault was armed; 0 means all of them.
-	At int
+	// At names the one write that fails: what is written, and which of several that are alike, counted from 1 since the fault was
+	// armed. Nth is the ordinal of the one request that fails, whatever it is about. Without both, all fail.
+	At  string
+	Nth int
 	// Concerns chooses the requests that are counted; nil means all writes.
 	Concerns func(Call) bool
 	// Code, Reason and RetryAfter are what a refused request is answered.

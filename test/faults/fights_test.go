@@ -4,10 +4,12 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +31,8 @@ const (
 	restoredAtOnce = 3
 	// mostAMinute is how often an object may be written in a minute of a fight. What is told of its owner comes on top.
 	mostAMinute = 6
+	// toldAMinute is how often that may be.
+	toldAMinute = 12
 	// laterAtMost is how long it takes to put an object right after its antagonist gave up.
 	laterAtMost = 15 * time.Second
 	// antagonist is under which name antagonists change fields.
@@ -86,90 +90,158 @@ const oneFightIn = 3
 
 func (b *bed) fight(t *testing.T, name string, r *Result) {
 	t.Helper()
-	f := fights[name]
-	ns, _, wire := b.beginRich(t)
-	want := b.rest(t, ns, wire)
-	wire.Arm(Fault{})
+	f, all := fights[name], howMany("L16")
+	s := b.beginMany(t, all, false)
+	want := b.rest(t, s.ns, s.wire)
+	s.wire.Arm(Fault{})
 	lasting := shortFight
 	if *full {
 		lasting = longFight
 	}
-	attacks := attackFor(t, lasting, f.deed, func() client.Object { return written[f.resource](ns) })
-	r.Faults = len(attacks)
-	over := time.Now()
-	for i := range restoredAtOnce {
-		if took := attacks[i+1].Sub(attacks[i]); took > restoreIn+slack {
-			t.Errorf("attack %d was undone after %s", i+1, took)
+	for graph, attacks := range b.attackAll(t, s, f.resource, attack{deed: f.deed, lasting: lasting, graphs: all}) {
+		r.Faults += len(attacks)
+		for i := range restoredAtOnce {
+			if took := attacks[i+1].Sub(attacks[i]); took > restoreIn+slack {
+				t.Errorf("attack %d on %s was undone after %s", i+1, graph, took)
+			}
 		}
 	}
-	harness.Eventually(t, patience, "the fight is told", func() (bool, string) {
-		says := contested(t, ns, f.tells)
-		return says != nil && strings.Contains(says.Message, f.says), fmt.Sprint(f.tells, " says: ", says)
-	})
-	if r.Seconds = b.restored(t, ns, want, []string{f.resource}).Sub(over).Seconds(); r.Seconds > (laterAtMost + slack).Seconds() {
+	over := time.Now()
+	for _, graph := range all {
+		teller := graph + strings.TrimPrefix(f.tells, "chat")
+		harness.Eventually(t, patience, "the fight is told", func() (bool, string) {
+			says := contested(t, s.ns, teller)
+			return says != nil && strings.Contains(says.Message, f.says), fmt.Sprint(teller, " says: ", says)
+		})
+		r.Seconds = max(r.Seconds, b.restored(t, s.ns, want, keysOf([]string{f.resource}, s.ns, graph)).Sub(over).Seconds())
+	}
+	if r.Seconds > (laterAtMost + slack).Seconds() {
 		t.Errorf("the last attack was undone after %.1f s", r.Seconds)
 	}
-	busiest := wire.Busiest(time.Minute)
-	t.Logf("%d attacks in %s, put right for good after %.1f s, writes in the busiest minute: %v", r.Faults, lasting, r.Seconds, busiest)
+	isFoughtSparingly(t, s, f.resource, all)
+	isToldSparingly(t, s.wire, toldAMinute)
+	b.peace(t, s, want, all)
+}
+
+// isFoughtSparingly bounds how often objects are written in a minute of a fight.
+func isFoughtSparingly(t *testing.T, s setting, resource string, all []string) {
+	t.Helper()
+	foughtOver := map[string]bool{}
+	for _, graph := range all {
+		foughtOver[keysOf([]string{resource}, s.ns, graph)[0]] = true
+	}
+	busiest, highest := s.wire.Busiest(time.Minute), map[bool]int{}
 	for object, n := range busiest {
+		isStatus := strings.HasSuffix(object, "/status")
+		highest[isStatus] = max(highest[isStatus], n)
 		most := mostAMinute
-		if object != (Call{Resource: f.resource, Name: written[f.resource](ns).GetName()}).Object() {
+		if !foughtOver[object] {
 			most *= 2 // what a component hands on to its children follows every change of it, the right one and the wrong one
 		}
-		if n > most && !strings.HasSuffix(object, "/status") {
+		if n > most && !isStatus {
 			t.Errorf("%s was written %d times in a minute", object, n)
 		}
 	}
-	b.peace(t, ns, want, wire)
+	t.Logf("at most %d writes of an object and %d of a status in a minute", highest[false], highest[true])
 }
 
 // peace waits until nobody tells of a fight any more, which a full run has the time for, and compares.
-func (b *bed) peace(t *testing.T, ns string, want Snapshot, wire *Wire) {
+func (b *bed) peace(t *testing.T, s setting, want Snapshot, all []string) {
 	t.Helper()
 	if !*full {
 		return
 	}
 	harness.Eventually(t, patience, "nobody tells of a fight", func() (bool, string) {
-		for _, name := range []string{"chat", "chat-decode", "chat-frontend"} {
-			if c := contested(t, ns, name); c != nil {
-				return false, c.Message
+		for _, graph := range all {
+			for _, name := range []string{graph, graph + "-decode", graph + "-frontend"} {
+				if c := contested(t, s.ns, name); c != nil {
+					return false, c.Message
+				}
 			}
 		}
 		return true, ""
 	})
-	b.same(t, ending{world: want.Without(counters...)}, ending{world: b.rest(t, ns, wire).Without(counters...)}, wire)
+	b.same(t, ending{world: want.Without(counters...)}, ending{world: b.rest(t, s.ns, s.wire).Without(counters...)}, s.wire)
 }
 
-// attackFor does a deed as soon as it is undone, and returns when it had to be done. It goes on until it is a fight.
-func attackFor(t *testing.T, lasting time.Duration, d deed, target func() client.Object) []time.Time {
+// attack is a deed that is done to the same child of some graphs for some time.
+type attack struct {
+	deed    deed
+	lasting time.Duration
+	graphs  []string
+}
+
+// attackAll attacks all graphs at the same time, and returns when each had to be attacked.
+func (b *bed) attackAll(t *testing.T, s setting, resource string, a attack) map[string][]time.Time {
 	t.Helper()
+	attacks, errs := make([][]time.Time, len(a.graphs)), make([]error, len(a.graphs))
+	var fighting sync.WaitGroup
+	for i, graph := range a.graphs {
+		fighting.Go(func() {
+			f := fighter{diary: b.diary, api: harness.Client(t), deed: a.deed, key: keysOf([]string{resource}, s.ns, graph)[0]}
+			attacks[i], errs[i] = f.fight(t.Context(), written[resource](s.ns, graph), a.lasting)
+		})
+	}
+	fighting.Wait()
+	byGraph := map[string][]time.Time{}
+	for i, graph := range a.graphs {
+		if errs[i] != nil {
+			t.Fatalf("attack %s: %v", graph, errs[i])
+		}
+		byGraph[graph] = attacks[i]
+	}
+	return byGraph
+}
+
+// fighter does a deed as soon as it is undone.
+type fighter struct {
+	diary *Diary
+	api   client.Client
+	deed  deed
+	key   string
+}
+
+// fight returns when the deed had to be done. It goes on until it is a fight.
+func (f fighter) fight(ctx context.Context, object client.Object, lasting time.Duration) ([]time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, lasting+patience)
+	defer cancel()
 	var attacks []time.Time
-	end := time.Now().Add(lasting)
-	isOver := func() bool { return time.Now().After(end) && len(attacks) > restoredAtOnce }
-	harness.Eventually(t, lasting+patience, "the end of a fight", func() (bool, string) {
-		object := target()
-		err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(object), object)
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for end, last := time.Now().Add(lasting), ""; !time.Now().After(end) || len(attacks) <= restoredAtOnce; {
+		select {
+		case <-ctx.Done():
+			return attacks, fmt.Errorf("%d attacks on %s: %w", len(attacks), f.key, ctx.Err())
+		case <-ticker.C:
+		}
+		// The diary hears of every change, so that nobody else has to be asked.
+		before := f.diary.Version(object.GetNamespace(), f.key)
+		if before == "" || before == last {
+			continue
+		}
+		after, err := f.strike(ctx, object)
 		if client.IgnoreNotFound(err) != nil {
-			return false, err.Error()
+			return attacks, err
 		}
-		before := object.GetResourceVersion()
-		if err != nil || object.GetDeletionTimestamp() != nil {
-			return isOver(), ""
-		}
-		if d.patch == "" {
-			err = harness.Client(t).Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground))
-		} else {
-			err = harness.Client(t).Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(d.patch)), antagonist)
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return false, err.Error()
-		}
-		if d.patch == "" || object.GetResourceVersion() != before {
+		if err == nil && (f.deed.patch == "" || after != before && after != last) {
 			attacks = append(attacks, time.Now())
 		}
-		return isOver(), fmt.Sprint(len(attacks), " attacks")
-	})
-	return attacks
+		last = before
+		if after != "" {
+			last = after
+		}
+	}
+	return attacks, nil
+}
+
+// strike does the deed once, and returns the version that the object has then, empty for none.
+func (f fighter) strike(ctx context.Context, object client.Object) (string, error) {
+	target, _ := object.DeepCopyObject().(client.Object)
+	if f.deed.patch == "" {
+		return "", f.api.Delete(ctx, target, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	}
+	err := f.api.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(f.deed.patch)), antagonist)
+	return target.GetResourceVersion(), err
 }
 
 // contested is what a graph or component says about a fight, nil for nothing.
@@ -190,11 +262,11 @@ func contested(t *testing.T, ns, name string) *metav1.Condition {
 func TestAFightIsToldInAnEvent(t *testing.T) {
 	t.Parallel()
 	b := theBed(t)
-	ns, _, _ := b.beginRich(t)
-	attackFor(t, shortFight, fights["replicas of a Deployment"].deed, func() client.Object { return written["deployments"](ns) })
+	s := b.beginMany(t, []string{"chat"}, false)
+	b.attackAll(t, s, "deployments", attack{deed: fights["replicas of a Deployment"].deed, lasting: shortFight, graphs: []string{"chat"}})
 	harness.Eventually(t, patience, "an event names the antagonist", func() (bool, string) {
 		var all corev1.EventList
-		if err := harness.Client(t).List(t.Context(), &all, client.InNamespace(ns)); err != nil {
+		if err := harness.Client(t).List(t.Context(), &all, client.InNamespace(s.ns)); err != nil {
 			return false, err.Error()
 		}
 		return slices.ContainsFunc(all.Items, func(e corev1.Event) bool {

@@ -4,9 +4,11 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"testing"
 
@@ -38,6 +40,9 @@ func TestNothingOfAnOperatorOutlivesIt(t *testing.T) {
 	t.Cleanup(func() { b.diary.Forget(ns) })
 	for i := range times {
 		operator := launch(t, ns, NewWire())
+		if one, ok := operator.(labelled); !ok || len(runningOf(one.label)) == 0 {
+			t.Fatal("nothing that runs can be told to be the operator's")
+		}
 		create(t, builders.TwoComponents(ns, fmt.Sprintf("g%d", i)).Obj())
 		if i%2 == 0 {
 			operator.Stop()
@@ -50,6 +55,50 @@ func TestNothingOfAnOperatorOutlivesIt(t *testing.T) {
 			return len(left) == 0, strings.Join(left, "\n\n")
 		})
 	}
+}
+
+// labelled is an operator whose goroutines can be told from those of others, because they inherit a label.
+type labelled struct {
+	*harness.Operator
+	t     *testing.T
+	label string
+}
+
+func startLabelled(t *testing.T, ns string, opts ...harness.OperatorOption) labelled {
+	t.Helper()
+	label := fmt.Sprintf("%s-%d", ns, boxes.Add(1))
+	var operator *harness.Operator
+	pprof.Do(t.Context(), pprof.Labels("operator", label), func(context.Context) { operator = harness.StartOperator(t, ns, opts...) })
+	return labelled{Operator: operator, t: t, label: label}
+}
+
+// leavesNothing ends an operator and waits until nothing of it runs.
+func leavesNothing(operator subject) {
+	one, ok := operator.(labelled)
+	if !ok {
+		return // a process has its end
+	}
+	one.t.Helper()
+	one.Stop()
+	harness.Eventually(one.t, patience, "nothing of the operator runs", func() (bool, string) {
+		left := runningOf(one.label)
+		return len(left) == 0, strings.Join(left, "\n\n")
+	})
+}
+
+// runningOf are the stacks of an operator's goroutines that are its own work.
+func runningOf(label string) []string {
+	var all strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+		return []string{err.Error()}
+	}
+	var found []string
+	for stack := range strings.SplitSeq(all.String(), "\n\n") {
+		if strings.Contains(stack, `"operator":"`+label+`"`) && ours.MatchString(stack) {
+			found = append(found, stack)
+		}
+	}
+	return found
 }
 
 // running are the stacks of all goroutines with a frame that matches.

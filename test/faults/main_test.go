@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,15 +21,16 @@ import (
 var (
 	onlyScenario = flag.String("faults.scenario", "", "run this story only")
 	onlyFault    = flag.String("faults.kind", "", "inject this kind of fault only")
-	onlyAt       = flag.Int("faults.at", 0, "hit the request with this ordinal only")
+	onlyAt       = flag.String("faults.at", "", "hit the write of this name only, such as 'PATCH services/chat-frontend #1'")
 	full         = flag.Bool("faults.full", false, "inject every fault, and not only a part of each kind")
 	shard        = flag.String("faults.shard", "1/1", "run part i of n, as i/n")
 	results      = flag.String("faults.results", "", "file to keep results in; what passed there is not run again")
+	commit       = flag.String("faults.commit", "", "commit that results are kept for")
 	binary       = flag.String("faults.binary", "", "operator to drive as a black box, instead of the one of this tree in this process")
 	soak         = flag.Duration("faults.soak", 10*time.Second, "how long faults happen at random")
 	soakGraphs   = flag.Int("faults.graphs", 8, "how many graphs come and go meanwhile")
 	seed         = flag.Uint64("faults.seed", 1, "seed of the dice")
-	crowd        = flag.Int("faults.crowd", 1000, "how many graphs a crowd has in a full run")
+	crowd        = flag.Int("faults.crowd", 200, "how many graphs a crowd has in a full run")
 	idle         = flag.Duration("faults.idle", time.Minute, "how long nothing must happen in a crowd at rest in a full run")
 	arguments    = flag.String("faults.args", "", "its arguments; {namespace}, {health} and {metrics} are replaced")
 )
@@ -36,7 +38,20 @@ var (
 // The garbage collector runs, because half of what an operator relies on when something goes is its work.
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.WithLooseTopology(), harness.WithControllerManagerArgs(
-		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"))
+		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"),
+		harness.WithLastWord(somethingMatched), harness.WithKeptNamespaces(), harness.WithGrove(),
+		harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
+}
+
+// matched tells whether any fault was among those that the flags name.
+var matched atomic.Bool
+
+// somethingMatched is what is left to check when all tests are over: flags that name nothing must not pass for a success.
+func somethingMatched() error {
+	if matched.Load() || !isSelective() {
+		return nil
+	}
+	return fmt.Errorf("there is no fault with -faults.scenario=%q -faults.kind=%q -faults.at=%q", *onlyScenario, *onlyFault, *onlyAt)
 }
 
 // bed is what all runs share.
@@ -44,12 +59,39 @@ type bed struct {
 	world  *World
 	diary  *Diary
 	ledger *Ledger
+
+	mu         sync.Mutex
+	references map[string]*reference
+}
+
+// reference is how a story ends that several runs are compared with.
+type reference struct {
+	once  sync.Once
+	told  bool
+	ended ending
+}
+
+// reference tells a story once, however many runs are compared with it.
+func (b *bed) reference(t *testing.T, name string, tell func() ending) ending {
+	t.Helper()
+	b.mu.Lock()
+	r := b.references[name]
+	if r == nil {
+		r = &reference{}
+		b.references[name] = r
+	}
+	b.mu.Unlock()
+	r.once.Do(func() { r.ended, r.told = tell(), true })
+	if !r.told {
+		t.Fatalf("%s: the undisturbed run failed in another test", name)
+	}
+	return r.ended
 }
 
 // shared is made by the first test that needs it and ends with the test binary.
 var shared = sync.OnceValues(func() (*bed, error) {
-	ledger, err := OpenLedger(*results)
-	return &bed{ledger: ledger}, err
+	ledger, err := OpenLedger(*results, *commit)
+	return &bed{ledger: ledger, references: map[string]*reference{}}, err
 })
 
 // looking guards the making of what needs a cluster, which the first test does.
@@ -79,9 +121,10 @@ func theBed(t *testing.T) *bed {
 // isWanted tells whether a cell is to be run: it is in this part, in what the flags name, and has not passed already.
 func (b *bed) isWanted(t *testing.T, r Result) bool {
 	t.Helper()
-	if *onlyScenario != "" && *onlyScenario != r.Scenario || *onlyFault != "" && *onlyFault != r.Fault || *onlyAt > 0 && *onlyAt != r.At {
+	if *onlyScenario != "" && *onlyScenario != r.Scenario || *onlyFault != "" && *onlyFault != r.Fault || *onlyAt != "" && *onlyAt != r.At {
 		return false
 	}
+	matched.Store(true)
 	return isInShard(t, r.Cell()) && !b.ledger.HasPassed(r)
 }
 
@@ -100,9 +143,15 @@ func digest(text string) uint32 {
 	return h.Sum32()
 }
 
+// isSelective tells whether the flags name some of the faults.
+func isSelective() bool { return *onlyScenario != "" || *onlyFault != "" || *onlyAt != "" }
+
+// takesLong tells whether to leave out what takes long: it is for runs of all faults, and for those that name it.
+func takesLong() bool { return !*full && !isSelective() }
+
 // isPicked tells whether a cell is in the part that runs without -faults.full: one in so many, the same ones every time.
 func isPicked(cell string, oneIn uint32) bool {
-	return *full || *onlyAt > 0 || *onlyScenario != "" || digest(cell)%oneIn == 0
+	return *full || isSelective() || digest(cell)%oneIn == 0
 }
 
 // record keeps the result of a run when its test ends, and says how to repeat it when it failed.
@@ -110,6 +159,9 @@ func (b *bed) record(t *testing.T, r *Result) {
 	t.Helper()
 	t.Cleanup(func() {
 		r.Passed = !t.Failed()
+		if r.Passed && r.Absent {
+			return
+		}
 		if r.Passed && r.Faults == 0 && !r.Calm {
 			t.Error("nothing was injected")
 			r.Passed = false
@@ -118,7 +170,7 @@ func (b *bed) record(t *testing.T, r *Result) {
 			t.Error(err)
 		}
 		if !r.Passed {
-			t.Logf("to repeat it: go test ./test/faults -count=1 -run '^%s$' -args -faults.full=%t -faults.scenario='%s' -faults.kind='%s' -faults.at=%d",
+			t.Logf("to repeat it: go test ./test/faults -count=1 -run '^%s$' -args -faults.full=%t -faults.scenario='%s' -faults.kind='%s' -faults.at='%s'",
 				strings.SplitN(t.Name(), "/", 2)[0], *full, r.Scenario, r.Fault, r.At)
 		}
 	})

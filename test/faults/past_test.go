@@ -34,6 +34,7 @@ func (b *bed) startInThePast(t *testing.T, action, resource string, r *Result) {
 	b.held(t, second, resource, r)
 	release()
 	b.kept(t, want, b.settled(t, ns, action, second), second)
+	hasHeard(t, second, resource)
 }
 
 // kept compares what is there in the end, and who: nothing that was there before the operator started, and is wanted, may have
@@ -50,8 +51,7 @@ func (b *bed) kept(t *testing.T, want, got ending, wire *Wire) {
 // streamed lists allow. What a user does then must end as if it had seen everything.
 func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Result) {
 	t.Helper()
-	undisturbed, _, wire := b.beginRich(t)
-	want := b.act(t, undisturbed, action, blindness.Resource, wire)
+	want := b.actSeen(t, action, blindness.Resource)
 	ns, operator, _ := b.beginRich(t)
 	operator.Stop()
 	second := NewWire()
@@ -63,6 +63,16 @@ func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Res
 	b.held(t, second, blindness.Resource, r)
 	release()
 	b.same(t, want, b.settled(t, ns, action, second), second)
+	hasHeard(t, second, blindness.Resource)
+}
+
+// actSeen is how what a user does ends under an operator that sees everything.
+func (b *bed) actSeen(t *testing.T, action, resource string) ending {
+	t.Helper()
+	return b.reference(t, action+" after a note on "+resource, func() ending {
+		ns, _, wire := b.beginRich(t)
+		return b.act(t, ns, action, resource, wire)
+	})
 }
 
 // process is an operator that runs by itself, because whether lists are streamed is decided once in a process.
@@ -78,8 +88,7 @@ func (b *bed) startProcess(t *testing.T, action string, p process, r *Result) {
 	var want ending
 	ns, operator, first := b.beginRich(t)
 	if p.streams {
-		undisturbed, _, wire := b.beginRich(t)
-		want = b.act(t, undisturbed, action, p.blindness.Resource, wire)
+		want = b.actSeen(t, action, p.blindness.Resource)
 	} else {
 		p.blindness.Past = b.versionOf(t, ns, p.blindness.Resource)
 		want = b.act(t, ns, action, p.blindness.Resource, first)
@@ -98,6 +107,7 @@ func (b *bed) startProcess(t *testing.T, action string, p process, r *Result) {
 	b.held(t, second, p.blindness.Resource, r)
 	release()
 	got := b.settled(t, ns, action, second)
+	hasHeard(t, second, p.blindness.Resource)
 	if p.streams {
 		b.same(t, want, got, second)
 		return
@@ -182,7 +192,7 @@ func (b *bed) versionOf(t *testing.T, ns, resource string) string {
 func touch(t *testing.T, ns, resource string) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"example.com/note":"seen"}}}`)
-	if err := harness.Client(t).Patch(t.Context(), written[resource](ns), client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := harness.Client(t).Patch(t.Context(), written[resource](ns, "chat"), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		t.Fatal(err)
 	}
 }

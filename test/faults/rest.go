@@ -16,7 +16,7 @@ import (
 const stillFor = 1500 * time.Millisecond
 
 // pollEvery is how often those look who wait for something that cannot tell them.
-const pollEvery = 20 * time.Millisecond
+const pollEvery = 50 * time.Millisecond
 
 // AtRest waits until nothing in the namespace moves any more and returns what is there.
 func AtRest(t testing.TB, world *World, ns string) Snapshot {

@@ -22,12 +22,15 @@ type Result struct {
 	Goal     string `json:"goal"`
 	Scenario string `json:"scenario"`
 	Fault    string `json:"fault"`
-	// At is the ordinal of the request that was hit, 0 for many or none.
-	At int `json:"at,omitempty"`
-	// Hit is that request, Faults how many were injected.
-	Hit    string `json:"hit,omitempty"`
-	Faults int    `json:"faults"`
-	Passed bool   `json:"passed"`
+	// At names the request that is hit, or the moment, empty for many or none.
+	At string `json:"at,omitempty"`
+	// Faults is how many were injected.
+	Faults int  `json:"faults"`
+	Passed bool `json:"passed"`
+	// Commit is of what it was seen.
+	Commit string `json:"commit,omitempty"`
+	// Absent says that what was to be hit did not come. It counts for nothing and is not kept.
+	Absent bool `json:"-"`
 	// Calm says that nothing is injected on purpose.
 	Calm bool `json:"calm,omitempty"`
 	// Seconds is how long it took to be as it should after the fault was over, where that is measured.
@@ -35,24 +38,26 @@ type Result struct {
 }
 
 // Cell names a result, whatever came of it.
-func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%d", r.Goal, r.Scenario, r.Fault, r.At) }
+func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%s", r.Goal, r.Scenario, r.Fault, r.At) }
 
 // Ledger keeps results in a file, one line each, so that a run that was ended can be taken up again.
 type Ledger struct {
 	mu     sync.Mutex
 	path   string
+	commit string
 	passed map[string]bool
 }
 
-// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept.
-func OpenLedger(path string) (*Ledger, error) {
-	l := &Ledger{path: path, passed: map[string]bool{}}
+// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept. What passed with another commit
+// has not passed with this one.
+func OpenLedger(path, commit string) (*Ledger, error) {
+	l := &Ledger{path: path, commit: commit, passed: map[string]bool{}}
 	results, err := ReadResults(path)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range results {
-		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed
+		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed && r.Commit == commit
 	}
 	return l, nil
 }
@@ -93,6 +98,7 @@ func (l *Ledger) Write(r Result) error {
 	if l.path == "" {
 		return nil
 	}
+	r.Commit = l.commit
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err

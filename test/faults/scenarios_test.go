@@ -5,6 +5,8 @@ package faults
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,10 +34,21 @@ type scenario struct {
 	crew bool
 	// upgrade, unless nil, ends the operator before During and starts the next one with these flags after it.
 	upgrade []string
+	// stuck says that nothing ever becomes ready.
+	stuck bool
+	// api is the group of an optional API that the operator finds.
+	api string
 }
 
-// scenarios are all stories. A new one is a row here.
-var scenarios = map[string]scenario{
+// scenarios are all stories. A new one is a row here, or in orchestratedScenarios.
+var scenarios = func() map[string]scenario {
+	all := maps.Clone(plainScenarios)
+	maps.Copy(all, orchestratedScenarios)
+	return all
+}()
+
+// plainScenarios are stories of graphs on Deployments.
+var plainScenarios = map[string]scenario{
 	"create a graph": {
 		during: func(t *testing.T, ns string) { create(t, builders.TwoComponents(ns, "chat").Obj()) },
 		ended:  ready,
@@ -261,15 +274,21 @@ var scenarios = map[string]scenario{
 }
 
 // rich is a graph with an adapter and a claim.
-func rich(ns string) *v1alpha1.DynamoGraphDeployment {
-	g := builders.TwoComponents(ns, "chat").Change("Decode", func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
+func rich(ns string) *v1alpha1.DynamoGraphDeployment { return richAs(ns, "chat") }
+
+// richAs is one of several rich graphs.
+func richAs(ns, name string) *v1alpha1.DynamoGraphDeployment {
+	g := builders.TwoComponents(ns, name).Change("Decode", func(s *v1alpha1.DynamoComponentDeploymentSharedSpec) {
 		s.ScalingAdapter = &v1alpha1.ScalingAdapter{Enabled: true}
 	}).Obj()
 	g.Spec.PVCs = []v1alpha1.PVC{{
-		Name: new("weights"), Create: new(true), StorageClass: "fast", Size: resource.MustParse("1Gi"), VolumeAccessMode: corev1.ReadWriteMany,
+		Name: new(claimOf(name)), Create: new(true), StorageClass: "fast", Size: resource.MustParse("1Gi"), VolumeAccessMode: corev1.ReadWriteMany,
 	}}
 	return g
 }
+
+// claimOf names the claim of a rich graph.
+func claimOf(graph string) string { return strings.TrimPrefix(graph+"-weights", "chat-") }
 
 func createRich(t *testing.T, ns string) {
 	t.Helper()

@@ -32,7 +32,7 @@ func TestAnAPIServerThatDiesIsWaitedFor(t *testing.T) {
 	}
 	for i := 1; i <= times; i++ {
 		for fault, compacts := range map[string]bool{"API server killed": false, "API server killed, etcd compacted": true} {
-			r := &Result{Goal: "L13", Scenario: "graphs come and go", Fault: fault, At: i}
+			r := &Result{Goal: "L13", Scenario: "graphs come and go", Fault: fault, At: strconv.Itoa(i)}
 			if !b.isWanted(t, *r) {
 				continue
 			}

@@ -33,7 +33,9 @@ type sight struct {
 	ended bool
 	// expired are the streams that have to be told that they ask for too old a version.
 	expired int
-	refused int
+	// kept counts the questions that were not answered as they were meant and the news that were held, unserved the streams that were
+	// refused as by an older API server, and heard what came through after the end: held news, or lists of what is there.
+	kept, unserved, heard int
 }
 
 // Blind keeps news of a resource from the operator until the returned function is called.
@@ -64,19 +66,25 @@ func (w *Wire) see(call Call, req *http.Request) (*http.Request, *http.Response)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	isList := call.Streams || !call.Watch
 	switch {
-	case call.Watch && s.expired > 0 && !call.Streams:
+	case s.expired > 0 && !isList:
 		s.expired--
 		return req, Fault{Code: http.StatusGone, Reason: metav1.StatusReasonExpired}.refusal(req)
-	case s.ended || s.Past == "":
+	case s.ended:
+		if s.Missed && isList {
+			s.heard++
+		}
+		return req, nil
+	case s.Past == "":
 		return req, nil
 	case call.Streams && !s.Streaming:
-		s.refused++
+		s.unserved++
 		return req, Fault{Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}.refusal(req)
 	case call.Watch || s.Streaming:
 		return req, nil
 	}
-	s.refused++
+	s.kept++
 	return asOf(req, s.Past), nil
 }
 
@@ -90,15 +98,25 @@ func asOf(req *http.Request, version string) *http.Request {
 	return past
 }
 
-// Deceived is how many questions about a resource were not answered as they were meant.
+// Deceived is how many questions about a resource were answered from the past and how many news of it were held.
 func (w *Wire) Deceived(resource string) int {
-	s := w.sightOf(Call{Resource: resource})
+	kept, _ := w.sightOf(Call{Resource: resource}).counts()
+	return kept
+}
+
+// Heard is how many news of a resource came through after they were held, or how often it was listed anew where they were lost.
+func (w *Wire) Heard(resource string) int {
+	_, heard := w.sightOf(Call{Resource: resource}).counts()
+	return heard
+}
+
+func (s *sight) counts() (kept, heard int) {
 	if s == nil {
-		return 0
+		return 0, 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.refused
+	return s.kept, s.heard
 }
 
 // follow lets the wire hold what comes through a watch.
@@ -144,6 +162,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	if sight.Missed {
 		return 0, io.EOF
 	}
+	sight.hear()
 	return n, err
 }
 
@@ -171,9 +190,16 @@ func (s *sight) holds() bool {
 	if s.ended {
 		return false
 	}
-	s.refused++
+	s.kept++
 	if s.Missed {
 		s.expired++ // whoever asks for the rest is told to list anew
 	}
 	return true
+}
+
+// hear counts news that come through late.
+func (s *sight) hear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard++
 }

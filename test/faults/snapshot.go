@@ -67,7 +67,7 @@ func NewWorld(config *rest.Config) (*World, error) {
 
 // Read returns what is in a namespace.
 func (w *World) Read(ctx context.Context, namespace string) (Snapshot, Versions, error) {
-	snapshot, versions, _, err := w.Inspect(ctx, namespace)
+	snapshot, versions, _, err := w.Inspect(ctx, namespace, nil)
 	return snapshot, versions, err
 }
 
@@ -93,12 +93,15 @@ func (w *World) Some(ctx context.Context, namespace string, keys ...string) (Sna
 }
 
 // Inspect returns what is in a namespace, and what should not be in one that is at rest: objects that are still going, and
-// objects whose owner is not there.
-func (w *World) Inspect(ctx context.Context, namespace string) (Snapshot, Versions, []string, error) {
+// objects whose owner is not there. Resources are those of which there is something, nil for all that there may be.
+func (w *World) Inspect(ctx context.Context, namespace string, resources map[string]bool) (Snapshot, Versions, []string, error) {
 	snapshot, versions := Snapshot{}, Versions{}
 	var left []string
 	owners, there := map[string][]metav1.OwnerReference{}, map[types.UID]bool{}
 	for _, kind := range w.kinds {
+		if resources != nil && !resources[kind.Resource] {
+			continue
+		}
 		list, err := w.api.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("list %s: %w", kind.Resource, err)
@@ -133,8 +136,9 @@ func split(key string) (resource, name string) {
 var maskedFields = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
 	"lastTransitionTime": true, "lastUpdateTime": true, "lastScaleTime": true, "clusterIP": true, "clusterIPs": true,
-	// The hash covers the owner's UID.
-	names.AnnotationAppliedHash: true,
+	// Grove's hashes are of templates that name the namespace.
+	"grove.io/pod-template-hash": true, "currentPodCliqueSetGenerationHash": true, "currentPodTemplateHash": true, "currentGenerationHash": true,
+	"podCliqueSetGenerationHash": true, "podTemplateHash": true, "updateStartedAt": true, "updateEndedAt": true,
 }
 
 func mask(obj unstructured.Unstructured, namespace string) map[string]any {
@@ -152,10 +156,13 @@ func maskValue(value any, namespace string) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, inner := range v {
-			if maskedFields[key] {
-				continue
+			switch {
+			case maskedFields[key]:
+			case key == names.AnnotationAppliedHash:
+				out[key] = "HASH" // it covers the owner's UID, but it has to be there
+			default:
+				out[key] = maskValue(inner, namespace)
 			}
-			out[key] = maskValue(inner, namespace)
 		}
 		return out
 	case []any:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -35,7 +36,7 @@ func launch(t *testing.T, ns string, wire *Wire, flags ...string) subject {
 func launchWith(t *testing.T, ns string, wire *Wire, dial mockengine.Dial, flags ...string) subject {
 	t.Helper()
 	if *binary == "" {
-		return harness.StartOperator(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...), harness.WithWorkers(dial))
+		return startLabelled(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...), harness.WithWorkers(dial))
 	}
 	return launchBinary(t, ns, wire, blackBox{path: *binary, arguments: append(strings.Fields(*arguments), flags...)})
 }
@@ -134,8 +135,8 @@ namespaceScope: {disabled: true}
 func TestTheOperatorAsABlackBoxIsInterruptedLikeAnyOther(t *testing.T) {
 	t.Parallel()
 	b := theBed(t)
-	for _, f := range []Fault{{Kind: Crash, At: 3}, {Kind: LostResponse, At: 2}} {
-		r := &Result{Goal: goalOf[f.Kind], Scenario: "black box: create a graph", Fault: string(f.Kind), At: f.At}
+	for _, f := range []Fault{{Kind: Crash, Nth: 3}, {Kind: LostResponse, Nth: 2}} {
+		r := &Result{Goal: goalOf[f.Kind], Scenario: "black box: create a graph", Fault: string(f.Kind), At: strconv.Itoa(f.Nth)}
 		if *binary != "" || !b.isWanted(t, *r) {
 			continue // the others do it already
 		}

@@ -100,11 +100,11 @@ func TestADetourThatNobodySawEndsLikeTheDirectPath(t *testing.T) {
 				t.Run(r.Fault, func(t *testing.T) {
 					t.Parallel()
 					b.record(t, r)
-					direct := func(*v1alpha1.DynamoGraphDeployment) {}
+					direct, edit := "no edit", func(*v1alpha1.DynamoGraphDeployment) {}
 					if ways[r].again {
-						direct = edits[name]
+						direct, edit = "edit of "+name, edits[name]
 					}
-					want := b.goDirectly(t, direct)
+					want := b.reference(t, direct, func() ending { return ending{world: b.goDirectly(t, edit)} }).world
 					if diff := cmp.Diff(want, b.goRound(t, ways[r], edits[name], r)); diff != "" {
 						t.Errorf("(-direct +detour):\n%s", diff)
 					}
@@ -151,7 +151,17 @@ func (b *bed) goRound(t *testing.T, way detour, edit func(*v1alpha1.DynamoGraphD
 	r.Faults = wire.Deceived(graphs)
 	release()
 	ready(t, ns)
-	return b.rest(t, ns, wire).Without(counters...)
+	world := b.lastRest(t, ns, wire).Without(counters...)
+	hasHeard(t, wire, graphs)
+	return world
+}
+
+// hasHeard checks that what was kept from an operator came to it in the end. A world that is right without that proves nothing.
+func hasHeard(t *testing.T, wire *Wire, resource string) {
+	t.Helper()
+	if wire.Heard(resource) == 0 {
+		t.Errorf("no news of %s came through after %d were kept", resource, wire.Deceived(resource))
+	}
 }
 
 // begin is a namespace with an operator behind a wire.

@@ -6,8 +6,11 @@ package faults
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Wire is what lies between an operator and its API server. It counts, remembers and, when told so, fails.
@@ -21,15 +24,26 @@ type Wire struct {
 	matched int
 	fired   []string
 	asked   map[string][]time.Time
+	// met counts the writes that are alike.
+	met     map[string]int
 	crashed bool
 	writes  []deedAt
 	worked  time.Time
 	sights  map[string]*sight
+	// hidden are the groups of APIs that the operator does not find.
+	hidden map[string]bool
 }
 
-// NewWire returns a wire without faults.
-func NewWire() *Wire {
-	return &Wire{worked: time.Now(), asked: map[string][]time.Time{}, sights: map[string]*sight{}}
+// optional are the groups that only some stories are about. Whoever finds them works with them.
+var optional = []string{"grove.io", "leaderworkerset.x-k8s.io"}
+
+// NewWire returns a wire without faults. Of the optional groups, it shows those that are named.
+func NewWire(shown ...string) *Wire {
+	hidden := map[string]bool{}
+	for _, group := range optional {
+		hidden[group] = !slices.Contains(shown, group)
+	}
+	return &Wire{hidden: hidden, worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, sights: map[string]*sight{}}
 }
 
 // Arm makes requests fail from now on; the zero Fault fails none. What is counted begins anew.
@@ -41,6 +55,7 @@ func (w *Wire) Arm(f Fault) {
 		w.fault = &f
 	}
 	clear(w.asked)
+	clear(w.met)
 }
 
 // Clear ends the fault. What it hit stays known.
@@ -77,13 +92,14 @@ type deedAt struct {
 	at   time.Time
 }
 
-// Writes are all writes since the last Arm that reached the API server.
+// Writes are the names of all writes since the last Arm that reached the API server, in their order.
 func (w *Wire) Writes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]string, 0, len(w.writes))
+	all, times := make([]string, 0, len(w.writes)), map[string]int{}
 	for _, one := range w.writes {
-		all = append(all, one.call.String())
+		times[one.call.String()]++
+		all = append(all, one.call.occurrence(times[one.call.String()]))
 	}
 	return all
 }
@@ -131,6 +147,9 @@ func (w *Wire) QuietFor() time.Duration {
 func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		call := CallOf(req.Method, req.URL)
+		if w.hidden[call.Group] {
+			return Fault{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}.refusal(req), dropped(req, nil)
+		}
 		if w.isNumbered() && call.IsWrite() {
 			w.turn.Lock()
 			defer w.turn.Unlock()
@@ -150,7 +169,7 @@ func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper {
 func (w *Wire) isNumbered() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fault != nil && w.fault.At > 0
+	return w.fault != nil && (w.fault.Nth > 0 || w.fault.At != "")
 }
 
 // meet counts a request and returns the fault that it meets, nil for none.
@@ -163,14 +182,18 @@ func (w *Wire) meet(call Call) (fault *Fault, dead bool) {
 	if call.IsWork() {
 		w.worked = time.Now()
 	}
+	if call.IsWrite() {
+		w.met[call.String()]++
+	}
 	if w.fault == nil || !w.fault.concerns(call) {
 		return nil, false
 	}
 	w.matched++
-	if w.fault.At > 0 && w.matched != w.fault.At {
+	name := call.occurrence(w.met[call.String()])
+	if w.fault.Nth > 0 && w.matched != w.fault.Nth || w.fault.At != "" && name != w.fault.At {
 		return nil, false
 	}
-	w.fired = append(w.fired, call.String())
+	w.fired = append(w.fired, name)
 	w.asked[call.Target()] = append(w.asked[call.Target()], time.Now())
 	w.crashed = w.fault.Kind == Crash
 	return w.fault, false

@@ -54,6 +54,10 @@ type settings struct {
 	undefined bool
 	// grove says that Grove's admission is wanted.
 	grove bool
+	// lastWord is asked when all tests are over.
+	lastWord func() error
+	// keptNamespaces says that nobody cleans up.
+	keptNamespaces bool
 }
 
 // WithLooseTopology installs our definitions without their rules, as they were before there were any: for tests of what
@@ -101,6 +105,17 @@ func WithOldAPIServer() Option {
 	return func(o *settings) { o.OldAPIServer = true }
 }
 
+// WithKeptNamespaces leaves the namespaces of tests to the end of the control plane, for packages with so many that to delete them
+// would be most of the work.
+func WithKeptNamespaces() Option {
+	return func(o *settings) { o.keptNamespaces = true }
+}
+
+// WithLastWord has a package fail by an error that only shows when all its tests are over.
+func WithLastWord(check func() error) Option {
+	return func(o *settings) { o.lastWord = check }
+}
+
 // WithAudit records every request; see AuditLog.
 func WithAudit() Option {
 	return func(o *settings) { o.Audit = true }
@@ -131,6 +146,10 @@ type controlPlane struct {
 	options localcluster.Options
 	scheme  *runtime.Scheme
 	admin   client.Client
+	// lastWord is asked when all tests are over, nil for nothing.
+	lastWord func() error
+	// keptNamespaces says that namespaces are not deleted one by one.
+	keptNamespaces bool
 }
 
 // current is the control plane of this test binary. The testing package offers no way to hand a value from TestMain to
@@ -159,6 +178,12 @@ func run(m *testing.M, opts []Option) int {
 	}()
 	current.Store(plane)
 	code := m.Run()
+	if plane.lastWord != nil {
+		if err := plane.lastWord(); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL:", err)
+			code = max(code, 1)
+		}
+	}
 	if err := writeAsked(plane); err != nil {
 		fmt.Fprintln(os.Stderr, "fold the audit log of the tests:", err)
 		return 1
@@ -247,7 +272,10 @@ func prepare(ctx context.Context, cluster *localcluster.Cluster, options setting
 			return nil, err
 		}
 	}
-	return &controlPlane{cluster: cluster, options: options.Options, scheme: scheme, admin: admin}, nil
+	return &controlPlane{
+		cluster: cluster, options: options.Options, scheme: scheme, admin: admin,
+		lastWord: options.lastWord, keptNamespaces: options.keptNamespaces,
+	}, nil
 }
 
 // DropRules takes the rules out of definitions. Types and limits stay.

@@ -42,6 +42,9 @@ func Namespace(t testing.TB) string {
 		t.Fatalf("create namespace %s: %v", name, err)
 	}
 	t.Cleanup(func() {
+		if p.keptNamespaces {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 		defer cancel()
 		if err := p.admin.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {

@@ -111,6 +111,7 @@ func (a *Applier) Forget(owner types.UID) {
 func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, observed Children) Result {
 	result := Result{Live: Children{}}
 	wanted := map[recent.Key]bool{}
+	p := pass{owner: owner, isGoing: sync.OnceValues(func() (bool, error) { return a.isGoing(ctx, owner) })}
 	for _, stage := range plan {
 		outcomes := make([]outcome, len(stage))
 		var running sync.WaitGroup
@@ -119,7 +120,7 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 			wanted[intent.Key] = true
 			free <- struct{}{}
 			running.Go(func() {
-				outcomes[i] = a.one(ctx, owner, intent, observed[intent.Key]).unlessEnding()
+				outcomes[i] = a.one(ctx, p, intent, observed[intent.Key]).unlessEnding()
 				<-free
 			})
 		}
@@ -135,6 +136,13 @@ func (a *Applier) All(ctx context.Context, owner client.Object, plan Plan, obser
 	result.failingFor = a.memory.failing(owner.GetUID(), len(result.Failures) > 0, a.clock.Now())
 	slices.SortFunc(result.Failures, func(x, y Failure) int { return cmp.Compare(x.Key.String(), y.Key.String()) })
 	return result
+}
+
+// pass is one call of All.
+type pass struct {
+	owner client.Object
+	// isGoing tells whether the owner is on its way out. However many children need to know, the API server is asked once.
+	isGoing func() (bool, error)
 }
 
 // outcome is what became of one intent.
@@ -169,13 +177,13 @@ func (r *Result) wakeBy(d time.Duration) {
 	}
 }
 
-func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, cached client.Object) outcome {
+func (a *Applier) one(ctx context.Context, p pass, intent Intent, cached client.Object) outcome {
 	live, wake := a.recent.Newest(intent.Key, cached)
 	if intent.waits && live != nil {
 		return outcome{live: live, wake: wake}
 	}
-	seen := a.memory.get(owner.GetUID(), intent.Key)
-	verdict := judge(intent, owner, live, seen)
+	seen := a.memory.get(p.owner.GetUID(), intent.Key)
+	verdict := judge(intent, p.owner, live, seen)
 	if verdict == unverified {
 		same, err := verify(intent, live)
 		if err != nil {
@@ -188,7 +196,7 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 	}
 	switch verdict {
 	case nothing:
-		a.memory.put(owner.GetUID(), intent.Key, intent.Hash, live)
+		a.memory.put(p.owner.GetUID(), intent.Key, intent.Hash, live)
 		return outcome{live: live, wake: wake}
 	case goneFirst:
 		return outcome{wake: wake}
@@ -198,22 +206,22 @@ func (a *Applier) one(ctx context.Context, owner client.Object, intent Intent, c
 	if wait := a.patient(ctx, intent, live, seen); wait > 0 {
 		return outcome{live: live, wake: wait}
 	}
-	out := a.act(ctx, owner, intent, live, verdict)
+	out := a.act(ctx, p, intent, live, verdict)
 	if out.failed == nil && isCorrection(intent, seen) {
-		a.brake.corrected(intent.Key, owner.GetUID(), intent.Hash, a.clock.Now())
+		a.brake.corrected(intent.Key, p.owner.GetUID(), intent.Hash, a.clock.Now())
 	}
 	return out
 }
 
 // act does what a verdict asks for.
-func (a *Applier) act(ctx context.Context, owner client.Object, intent Intent, live client.Object, v verdict) outcome {
+func (a *Applier) act(ctx context.Context, p pass, intent Intent, live client.Object, v verdict) outcome {
 	switch v {
 	case adopt:
-		return a.adopt(ctx, owner, intent, live)
+		return a.adopt(ctx, p, intent, live)
 	case create:
-		return a.create(ctx, owner, intent)
+		return a.create(ctx, p, intent)
 	default:
-		out := a.update(ctx, owner, intent, live)
+		out := a.update(ctx, p, intent, live)
 		if out.failed != nil {
 			out.live = live // a change that was refused does not undo what is there
 		}
@@ -222,24 +230,24 @@ func (a *Applier) act(ctx context.Context, owner client.Object, intent Intent, l
 }
 
 // create makes a child of which none is known.
-func (a *Applier) create(ctx context.Context, owner client.Object, intent Intent) outcome {
-	seen := a.memory.get(owner.GetUID(), intent.Key)
-	if seen.uid != "" || wasJudged(owner) {
+func (a *Applier) create(ctx context.Context, p pass, intent Intent) outcome {
+	seen := a.memory.get(p.owner.GetUID(), intent.Key)
+	if seen.uid != "" || wasJudged(p.owner) {
 		// It was there, as far as anybody knows. Whoever took it away may be taking the owner away, too.
-		if going, err := a.isGoing(ctx, owner); going || err != nil {
+		if going, err := p.isGoing(); going || err != nil {
 			return outcome{failed: err}
 		}
 	}
 	switch {
 	case intent.belongs.IsMadeOnce():
-		return a.once(ctx, owner, intent)
+		return a.once(ctx, p, intent)
 	case !seen.borrowed.IsZero() && a.clock.Since(seen.borrowed) < trustBorrowed:
 		return outcome{}
 	case seen.stranger || intent.belongs == belonging.Borrowed:
 		// The name is taken, or may be by something that is to be used as it is: look before touching it.
-		return a.found(ctx, owner, intent, nil)
+		return a.found(ctx, p, intent, nil)
 	}
-	return a.first(ctx, owner, intent)
+	return a.first(ctx, p, intent)
 }
 
 // wasJudged tells whether the status of an owner is about its present spec. What it has none of then was there before, unless it
@@ -250,25 +258,25 @@ func wasJudged(owner client.Object) bool {
 }
 
 // first applies an intent of which no child is known. It does not force: a conflict means that a stranger has the name.
-func (a *Applier) first(ctx context.Context, owner client.Object, intent Intent) outcome {
+func (a *Applier) first(ctx context.Context, p pass, intent Intent) outcome {
 	answer, err := a.patch(ctx, intent, intent.encoded)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsInvalid(err):
-		return a.found(ctx, owner, intent, err)
+		return a.found(ctx, p, intent, err)
 	case err != nil:
 		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, err)}
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, tally.Created)
-	known := a.memory.get(owner.GetUID(), intent.Key).uid
-	if answer.GetUID() != known && hadAnotherMaker(answer, owner.GetUID()) {
-		return a.release(ctx, owner, intent, answer)
+	known := a.memory.get(p.owner.GetUID(), intent.Key).uid
+	if answer.GetUID() != known && hadAnotherMaker(answer, p.owner.GetUID()) {
+		return a.release(ctx, p.owner, intent, answer)
 	}
-	return a.answered(owner, intent, answer)
+	return a.answered(p.owner, intent, answer)
 }
 
 // found deals with an object that exists although the cache does not have it: it is new, it lost our label, or it is
 // somebody else's. Refused is how the server answered a first apply, nil if none was sent.
-func (a *Applier) found(ctx context.Context, owner client.Object, intent Intent, refused error) outcome {
+func (a *Applier) found(ctx context.Context, p pass, intent Intent, refused error) outcome {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(intent.gvk)
 	err := a.reader.Get(ctx, intent.Key.NamespacedName, live)
@@ -276,24 +284,24 @@ func (a *Applier) found(ctx context.Context, owner client.Object, intent Intent,
 	case apierrors.IsNotFound(err) && refused != nil:
 		return outcome{failed: fmt.Errorf("create %s: %w", intent.Key, refused)}
 	case apierrors.IsNotFound(err):
-		return a.first(ctx, owner, intent)
+		return a.first(ctx, p, intent)
 	case err != nil:
 		return outcome{failed: fmt.Errorf("read %s: %w", intent.Key, err)}
-	case isLeftover(intent, owner, live) || live.GetDeletionTimestamp() != nil:
+	case isLeftover(intent, p.owner, live) || live.GetDeletionTimestamp() != nil:
 		return outcome{wake: leftoverWait}
-	case mayWrite(intent.belongs, owner, live):
-		return a.update(ctx, owner, intent, live)
+	case mayWrite(intent.belongs, p.owner, live):
+		return a.update(ctx, p, intent, live)
 	case intent.belongs == belonging.Borrowed:
-		a.memory.set(owner.GetUID(), intent.Key, state{borrowed: a.clock.Now()})
+		a.memory.set(p.owner.GetUID(), intent.Key, state{borrowed: a.clock.Now()})
 		return outcome{}
 	}
-	a.memory.set(owner.GetUID(), intent.Key, state{stranger: true})
+	a.memory.set(p.owner.GetUID(), intent.Key, state{stranger: true})
 	return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
 }
 
 // once creates a child and takes it as it is if somebody was faster. It is a plain create, because an apply could lay
 // an owner reference on somebody's data.
-func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) outcome {
+func (a *Applier) once(ctx context.Context, p pass, intent Intent) outcome {
 	// Not typed: that would also send what nobody set.
 	u := &unstructured.Unstructured{}
 	err := u.UnmarshalJSON(intent.encoded)
@@ -314,13 +322,13 @@ func (a *Applier) once(ctx context.Context, owner client.Object, intent Intent) 
 	if err != nil {
 		return outcome{failed: fmt.Errorf("decode %s: %w", intent.Key, err)}
 	}
-	return a.answered(owner, intent, answer)
+	return a.answered(p.owner, intent, answer)
 }
 
 // update changes a child that is ours.
-func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
-	if !refersTo(live, owner.GetUID()) {
-		if going, err := a.isGoing(ctx, owner); going || err != nil {
+func (a *Applier) update(ctx context.Context, p pass, intent Intent, live client.Object) outcome {
+	if !refersTo(live, p.owner.GetUID()) {
+		if going, err := p.isGoing(); going || err != nil {
 			return outcome{live: live, failed: err}
 		}
 	}
@@ -329,10 +337,10 @@ func (a *Applier) update(ctx context.Context, owner client.Object, intent Intent
 	}
 	answer, err := a.force(ctx, intent, live)
 	if err != nil {
-		return a.refused(ctx, owner, refusal{intent: intent, live: live, err: err})
+		return a.refused(ctx, p, refusal{intent: intent, live: live, err: err})
 	}
-	a.Tally.Wrote(ctx, intent.Key.Kind, whyUpdated(intent, owner, live))
-	return a.answered(owner, intent, answer)
+	a.Tally.Wrote(ctx, intent.Key.Kind, whyUpdated(intent, p.owner, live))
+	return a.answered(p.owner, intent, answer)
 }
 
 // whyUpdated tells a wish of ours from somebody else's deed.

@@ -25,7 +25,7 @@ type refusal struct {
 
 // refused deals with a change that was not made. A binding to another role is replaced; whatever else somebody refuses, a
 // webhook for example, is told and not got round.
-func (a *Applier) refused(ctx context.Context, owner client.Object, r refusal) outcome {
+func (a *Applier) refused(ctx context.Context, p pass, r refusal) outcome {
 	failed := outcome{failed: fmt.Errorf("apply %s: %w", r.intent.Key, r.err)}
 	if !apierrors.IsInvalid(r.err) || r.intent.Key.GroupKind != bindingKind {
 		return failed
@@ -37,10 +37,10 @@ func (a *Applier) refused(ctx context.Context, owner client.Object, r refusal) o
 	if !other {
 		return failed
 	}
-	if out := a.remove(ctx, owner, r.intent.Key, r.live); out.failed != nil {
+	if out := a.remove(ctx, p.owner, r.intent.Key, r.live); out.failed != nil {
 		return out
 	}
-	return a.create(ctx, owner, r.intent)
+	return a.create(ctx, p, r.intent)
 }
 
 // bindsOtherRole compares the role of a binding with the one that is wanted. Of what the cache does not have only the metadata

@@ -100,13 +100,13 @@ func disown(child, owner client.Object) {
 }
 
 // adopt gives a child that is made once its owner back. What is in it stays as it is.
-func (a *Applier) adopt(ctx context.Context, owner client.Object, intent Intent, live client.Object) outcome {
-	if going, err := a.isGoing(ctx, owner); going || err != nil {
+func (a *Applier) adopt(ctx context.Context, p pass, intent Intent, live client.Object) outcome {
+	if going, err := p.isGoing(); going || err != nil {
 		return outcome{live: live, failed: err}
 	}
 	after, err := a.edit(ctx, intent.Key, live, tally.Adopted, func(child client.Object) {
-		kind, _ := apiutil.GVKForObject(owner, a.scheme) // an intent was prepared with it
-		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)})
+		kind, _ := apiutil.GVKForObject(p.owner, a.scheme) // an intent was prepared with it
+		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(p.owner, kind)})
 	})
 	if err != nil {
 		return outcome{live: live, failed: fmt.Errorf("adopt %s: %w", intent.Key, err)}
