@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release writes everything that a version consists of into one directory: both charts, the images, what they are made
-// of, what is new, and the checksums of it all. It publishes nothing and changes nothing in the repository.
+// of, what is new, and the checksums of it all. It publishes nothing. In the repository it changes only the charts that upgrades
+// are tested from, which become those of this version.
 package main
 
 import (
@@ -61,6 +62,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	names, err := writeChecksums(r.directory)
 	if err != nil {
+		return err
+	}
+	if err := keep(r.directory, filepath.Join(r.root, "test", "testdata", "releases")); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s has\n  %s\n", r.directory, strings.Join(names, "\n  "))

@@ -90,6 +90,33 @@ func (r release) charts(ctx context.Context) error {
 	return nil
 }
 
+// keep puts the charts of a release in the place of those that tests have upgraded from until now.
+func keep(release, kept string) error {
+	old, err := filepath.Glob(filepath.Join(kept, "*.tgz"))
+	if err != nil {
+		return fmt.Errorf("find the charts of the last release: %w", err)
+	}
+	for _, path := range old {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove a chart of the last release: %w", err)
+		}
+	}
+	packages, err := filepath.Glob(filepath.Join(release, "*.tgz"))
+	if err != nil {
+		return fmt.Errorf("find the packages: %w", err)
+	}
+	for _, path := range packages {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read a chart: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(kept, filepath.Base(path)), content, 0o644); err != nil {
+			return fmt.Errorf("keep a chart for later upgrades: %w", err)
+		}
+	}
+	return nil
+}
+
 // stamp writes a version into every chart below a directory.
 func stamp(directory, version string) error {
 	return filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {

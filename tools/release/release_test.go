@@ -179,3 +179,35 @@ func charts(t *testing.T, path string) map[string]string {
 	}
 	return found
 }
+
+func TestTheChartsOfAReleaseReplaceThoseOfTheLast(t *testing.T) {
+	t.Parallel()
+	released, kept := t.TempDir(), t.TempDir()
+	write := func(path string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(filepath.Base(path)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(kept, "dynamo-crds-1.0.0.tgz"))
+	write(filepath.Join(kept, "README.md"))
+	write(filepath.Join(released, "dynamo-crds-1.1.0.tgz"))
+	write(filepath.Join(released, "dynamo-operator-1.1.0.oci.tar"))
+	if err := keep(released, kept); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if diff := cmp.Diff([]string{"README.md", "dynamo-crds-1.1.0.tgz"}, names); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	if got := string(read(t, filepath.Join(kept, "dynamo-crds-1.1.0.tgz"))); got != "dynamo-crds-1.1.0.tgz" {
+		t.Errorf("the chart that is kept holds %q", got)
+	}
+}
