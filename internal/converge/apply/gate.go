@@ -138,14 +138,21 @@ func (s state) sameObject(live client.Object, hash string) bool {
 
 // memory holds the state of every child by owner, so that all of it goes when the owner goes.
 type memory struct {
-	mu      sync.Mutex
-	byOwner map[types.UID]map[recent.Key]state
+	mu sync.Mutex
+	// byOwner has a list for each owner: most have two or three children, for which a map takes several times the memory.
+	byOwner map[types.UID][]remembered
 	// since is when an owner's passes began to fail.
 	since map[types.UID]time.Time
 }
 
+// remembered is one child.
+type remembered struct {
+	recent.Key
+	state
+}
+
 func newMemory() *memory {
-	return &memory{byOwner: map[types.UID]map[recent.Key]state{}, since: map[types.UID]time.Time{}}
+	return &memory{byOwner: map[types.UID][]remembered{}, since: map[types.UID]time.Time{}}
 }
 
 // failing records how a pass went and returns how long passes have been failing.
@@ -165,7 +172,14 @@ func (m *memory) failing(owner types.UID, failed bool, now time.Time) time.Durat
 func (m *memory) get(owner types.UID, k recent.Key) state {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.byOwner[owner][k]
+	if i := m.find(owner, k); i >= 0 {
+		return m.byOwner[owner][i].state
+	}
+	return state{}
+}
+
+func (m *memory) find(owner types.UID, k recent.Key) int {
+	return slices.IndexFunc(m.byOwner[owner], func(r remembered) bool { return r.Key == k })
 }
 
 // put remembers a child all of whose fields are as wanted.
@@ -178,16 +192,19 @@ func (m *memory) put(owner types.UID, k recent.Key, hash string, live client.Obj
 func (m *memory) set(owner types.UID, k recent.Key, s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.byOwner[owner] == nil {
-		m.byOwner[owner] = map[recent.Key]state{}
+	if i := m.find(owner, k); i >= 0 {
+		m.byOwner[owner][i].state = s
+		return
 	}
-	m.byOwner[owner][k] = s
+	m.byOwner[owner] = append(m.byOwner[owner], remembered{k, s})
 }
 
 func (m *memory) drop(owner types.UID, k recent.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.byOwner[owner], k)
+	if i := m.find(owner, k); i >= 0 {
+		m.byOwner[owner] = slices.Delete(m.byOwner[owner], i, i+1)
+	}
 }
 
 func (m *memory) dropOwner(owner types.UID) {
