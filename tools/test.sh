@@ -27,6 +27,10 @@ harness=$(go list -m)/test/harness
 # alone are the packages that promise something within a time, and get the machine for themselves.
 alone='/test/\(e2e/models\|e2e/production\|e2e/tenancy\|e2e/webhooks\|perf\)$'
 
+# long are the packages that take minutes. They come first of those with a control plane, so that none is left over in the end with
+# nobody beside it, but after the rest, while which everything is compiled.
+long='/test/\(faults\|e2e/deletion\)$'
+
 # apart are packages that only tools/skew.sh makes sense of: without anything old they tell nothing that others do not.
 apart='/test/skew$'
 [ "$packages" = ./... ] || apart='^$'
@@ -70,7 +74,8 @@ elif [ "$which" = unit ]; then
 	run . 2 $(needs_no_cluster)
 else
 	all=$(go list $packages) || status=1
-	run . 2 $(echo "$all" | grep -v -e "$alone" -e "$apart")
+	others=$(echo "$all" | grep -v -e "$alone" -e "$apart" -e "$long" || true)
+	run . 2 $(echo "$others" | grep -v /test/) $(echo "$all" | grep "$long") $(echo "$others" | grep /test/)
 	run . 1 $(echo "$all" | grep "$alone")
 fi
 if [ "$packages" = ./... ]; then

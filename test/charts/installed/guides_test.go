@@ -50,6 +50,10 @@ func newReader(t *testing.T) *reader {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build Helm: %v\n%s", err, said)
 	}
+	plugin := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-o", filepath.Join(tools, "kubectl-dynamo"), "./cmd/kubectl-dynamo")
+	if said, err := plugin.CombinedOutput(); err != nil {
+		t.Fatalf("build the plugin: %v\n%s", err, said)
+	}
 	t.Setenv("PATH", tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return r
 }
