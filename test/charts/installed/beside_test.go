@@ -135,7 +135,8 @@ func besideRestricted(t *testing.T, ns string) {
 			t.Fatal(err)
 		}
 	}
-	upgrade(t, ours+"/platform", charts.Release{Name: "team", Namespace: team, Values: briskly(t, preset(t, "multi-tenant"))})
+	release := charts.Release{Name: "team", Namespace: team, Values: briskly(t, preset(t, "multi-tenant"))}
+	upgrade(t, ours+"/platform", release)
 	const name = "team-dynamo-operator-controller-manager"
 	k := kubelet.New(t, team, name)
 	k.Roll()
@@ -156,4 +157,7 @@ func besideRestricted(t *testing.T, ns string) {
 	}
 	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
 	k.Stop()
+	if err := helm(t).Uninstall(release); err != nil { // or the stories after this one would find it
+		t.Error(err)
+	}
 }
