@@ -69,7 +69,7 @@ func counts(findings []Finding) string {
 func Table(out io.Writer, findings []Finding) error {
 	const gap = 3
 	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
+	w := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0) // into memory, which takes everything
 	_, _ = fmt.Fprintln(w, "CHECK\tSTATE\tFOUND\tWHAT TO DO")
 	for _, f := range findings {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Check, f.State, f.Found, f.Advice)

@@ -193,6 +193,25 @@ func TestVolcanoIsLeftOutOfGroupsThatServeWithoutIt(t *testing.T) {
 	}
 }
 
+func TestAWorkloadIsFromAPlanThatItWasAppliedBy(t *testing.T) {
+	t.Parallel()
+	plan := Desired(twoNodes(2), input.World{}, serving(input.World{}), scheme(t))
+	changed := twoNodes(2)
+	changed.Spec.ExtraPodSpec.MainContainer.Image = "example.com/another:1"
+	another := Desired(changed, input.World{}, serving(input.World{}), scheme(t))
+	set, group := made(plan, 1)
+	if !standingGroup(set, group).isFrom(plan.Children) {
+		t.Error("a group is not from the plan that made it")
+	}
+	if standingGroup(set, group).isFrom(another.Children) {
+		t.Error("a group is from a plan with another image")
+	}
+	fewer := Desired(twoNodes(1), input.World{}, serving(input.World{}), scheme(t))
+	if standingGroup(set, group).isFrom(fewer.Children) {
+		t.Error("a group is from a plan that has no place for it")
+	}
+}
+
 func TestPodsLeadToTheirComponent(t *testing.T) {
 	t.Parallel()
 	for want, labels := range map[string]map[string]string{

@@ -160,6 +160,23 @@ func TestPrepareSendsOnlyWhatWasSet(t *testing.T) {
 	}
 }
 
+func TestPrepareLeavesAnObjectWithoutATypeAsItIs(t *testing.T) {
+	t.Parallel()
+	desired := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1beta1", "kind": "VirtualService",
+		"metadata": map[string]any{"name": "v", "namespace": "ns"},
+		"spec":     map[string]any{"hosts": []any{"h"}, "unset": nil, "resources": map[string]any{}},
+		"status":   map[string]any{"state": "any"},
+	}}
+	before := desired.DeepCopy()
+	if _, err := Prepare(testScheme(t), testOwner(), desired, belonging.Owned); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before.Object, desired.Object); diff != "" {
+		t.Errorf("what was rendered changed (-before +after):\n%s", diff)
+	}
+}
+
 func TestPrepareIsDeterministicAndSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	scheme := testScheme(t)
