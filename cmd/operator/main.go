@@ -10,23 +10,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/app"
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
+	"github.com/dynamo-operator/dynamo-operator/internal/operator/garbage"
 )
 
-// collectAt is how many percent of what is in use may be garbage. Most of what the operator holds are objects that it watches, for
-// as long as they exist: the usual 100 would double them for the sake of a few percent of its time. GOGC says otherwise.
-const collectAt = 50
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
-	}
+	garbage.Bound()
 	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return

@@ -55,7 +55,8 @@ func nearMiss(key string) string {
 		return ""
 	}
 	for _, known := range switches() {
-		if strings.EqualFold(key, known) || distance(key, known) <= slips {
+		tooLong := max(len(key), len(known)) > min(len(key), len(known))+slips
+		if strings.EqualFold(key, known) || !tooLong && distance(key, known) <= slips {
 			return known
 		}
 	}

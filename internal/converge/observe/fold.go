@@ -4,8 +4,6 @@
 package observe
 
 import (
-	"unique"
-
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,8 +32,8 @@ func NameAlone(obj any) (any, error) {
 	}}, nil
 }
 
-// Lean drops what nobody reads of an object, and lets equal texts in its metadata share their memory: the ten children of a graph
-// carry the same labels, and so do those of all others but for a few values. Annotations hold what differs.
+// Lean drops what nobody reads of an object, and lets equal texts in it share their memory: the ten children of a graph carry the
+// same labels, and so do those of all others but for a few values. Annotations hold what differs.
 func Lean(obj any) (any, error) {
 	o, ok := obj.(metav1.Object)
 	if !ok {
@@ -54,8 +52,6 @@ func Lean(obj any) (any, error) {
 		owners[i].APIVersion, owners[i].Kind = shared(owners[i].APIVersion), shared(owners[i].Kind)
 		owners[i].Name, owners[i].UID = shared(owners[i].Name), types.UID(shared(string(owners[i].UID)))
 	}
+	shareTexts(obj)
 	return obj, nil
 }
-
-// shared returns the one text that stands for all that are equal to it.
-func shared(text string) string { return unique.Make(text).Value() }

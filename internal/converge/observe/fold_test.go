@@ -9,7 +9,10 @@ import (
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -62,6 +65,42 @@ func TestLeanObjectsShareTheTextsOfTheirMetadata(t *testing.T) {
 		if unsafe.StringData(one[i]) != unsafe.StringData(other[i]) {
 			t.Errorf("%q is in memory twice", one[i])
 		}
+	}
+}
+
+func TestLeanObjectsShareTheTextsOfTheirSpecs(t *testing.T) {
+	t.Parallel()
+	own, long := strings.Clone, strings.Repeat("x", longest+1)
+	texts := func() (short []string, made string) {
+		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{own("app"): own("g-frontend")}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{own("app"): own("g-frontend")}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Image: own("image"), Args: []string{own("--model")}, Env: []corev1.EnvVar{{Name: own("KEY"), Value: own(long)}},
+					LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: own("/live")}}},
+					Resources:     corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}},
+				}}},
+			},
+		}}
+		want := d.DeepCopy()
+		if got, err := Lean(d); err != nil || !equality.Semantic.DeepEqual(want, got) {
+			t.Fatalf("%v; it is another Deployment than before: %s", err, cmp.Diff(want, got))
+		}
+		c := d.Spec.Template.Spec.Containers[0]
+		return []string{
+			d.Spec.Selector.MatchLabels["app"], d.Spec.Template.Labels["app"], c.Image, c.Args[0], c.Env[0].Name, c.LivenessProbe.HTTPGet.Path,
+		}, c.Env[0].Value
+	}
+	one, longOne := texts()
+	other, longOther := texts()
+	for i := range one {
+		if unsafe.StringData(one[i]) != unsafe.StringData(other[i]) {
+			t.Errorf("%q is in memory twice", one[i])
+		}
+	}
+	if unsafe.StringData(longOne) == unsafe.StringData(longOther) {
+		t.Error("a text that was made for one object is looked up among all")
 	}
 }
 

@@ -74,8 +74,17 @@ func (s *Store) Deleted(k Key, uid types.UID) {
 	s.sweep()
 }
 
-// sweep drops what nobody asked for again. An object that came to rest is not looked at any more, and its last answer
-// must not stay in memory for that.
+// Shown drops a write that the cache is seen to have: an object that came to rest is not looked at any more, and its last
+// answer must not stay in memory for that.
+func (s *Store) Shown(k Key, cached client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[k]; e.written != nil && !older(cached, e.written) {
+		delete(s.entries, k)
+	}
+}
+
+// sweep drops what nobody showed or asked for again.
 func (s *Store) sweep() {
 	if s.clock.Since(s.swept) < trustUnseen {
 		return

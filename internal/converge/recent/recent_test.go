@@ -110,3 +110,28 @@ func wrote(uid, version string) func(*Store, Key) {
 func removed(uid string) func(*Store, Key) {
 	return func(s *Store, k Key) { s.Deleted(k, types.UID(uid)) }
 }
+
+func TestAWriteIsForgottenAsSoonAsTheCacheShowsIt(t *testing.T) {
+	t.Parallel()
+	s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+	s.Shown(k, service("a", "1")) // of what nobody wrote
+	s.Wrote(k, service("a", "9"))
+	s.Shown(k, service("a", "8"))
+	if got, _ := s.Newest(k, service("a", "8")); got.GetResourceVersion() != "9" {
+		t.Errorf("a cache that lags shows version %s, want that which was written", got.GetResourceVersion())
+	}
+	s.Shown(k, service("a", "9"))
+	if len(s.entries) != 0 {
+		t.Errorf("%d writes are remembered that the cache has", len(s.entries))
+	}
+}
+
+func TestADeletionIsNotForgottenBecauseTheCacheStillShowsTheObject(t *testing.T) {
+	t.Parallel()
+	s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+	s.Deleted(k, "a")
+	s.Shown(k, service("a", "9"))
+	if got, _ := s.Newest(k, service("a", "9")); got != nil {
+		t.Errorf("what was deleted is back: %v", got)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -260,8 +261,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, c *config.Config, 
 
 // build makes the controller of a kind, without its optional watches.
 func build(p parts, k kind, queue source.Source, tools controllers.Tools) (controller.Controller, error) {
+	primary, err := apiutil.GVKForObject(k.primary, p.mgr.GetScheme())
+	if err != nil {
+		return nil, err
+	}
+	// The last writes about an object that comes to rest are those of its status.
 	b := builder.ControllerManagedBy(p.mgr).Named(k.name).
-		For(k.primary, builder.WithPredicates(specOrMetadataChanged())).
+		For(k.primary, builder.WithPredicates(shown(p.store, primary.GroupKind()), specOrMetadataChanged())).
 		WatchesRawSource(queue).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: k.workers,

@@ -10,13 +10,24 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 )
+
+// shown lets everything through. It is asked about every change that the cache has from now on, and tells those who remember
+// what they wrote until it has it.
+func shown(store *recent.Store, kind schema.GroupKind) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		store.Shown(recent.KeyOf(kind, obj), obj)
+		return true
+	})
+}
 
 // specOrMetadataChanged lets through what a user can have meant. Our own status writes change nothing we read.
 func specOrMetadataChanged() predicate.Predicate {
