@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -113,7 +114,7 @@ func (w *Writer) Forget(uid types.UID) {
 // meets a newer object. A positive duration asks for another pass by then: the change was held back
 // because it is mere progress, or met a newer object.
 func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
-	if !w.isUnsure(c.After.GetUID()) && equality.Semantic.DeepEqual(c.Before, c.After) {
+	if !w.isUnsure(c.After.GetUID()) && equality.Semantic.DeepEqual(status(c.Before), status(c.After)) {
 		return 0, nil
 	}
 	if wait := w.pace(c); wait > 0 {
@@ -136,6 +137,11 @@ func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
 		w.Tell(c.After, e)
 	}
 	return 0, nil
+}
+
+// status is what a change is about; the rest of an object is the same before and after.
+func status(obj client.Object) any {
+	return reflect.ValueOf(obj).Elem().FieldByName("Status").Interface()
 }
 
 // measure counts a change that was stored, and logs what it says that was not so before.

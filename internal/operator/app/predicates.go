@@ -41,6 +41,11 @@ func specOrMetadataChanged() predicate.Predicate {
 	}}
 }
 
+// knownOrChanged lets through what was there at the start, and then what a user can have meant; newcomers have a watch of their own.
+func knownOrChanged() predicate.Predicate {
+	return predicate.And(specOrMetadataChanged(), predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList }})
+}
+
 // childChanged lets through everything but updates that changed the version alone, and what was there at the start,
 // when all owners are looked at anyway. A creation counts: after a watch that was cut, it may be the first we hear of
 // a child that is long ready.
@@ -101,12 +106,12 @@ func sameButForVersion(a, b client.Object) bool {
 	if a.GetGeneration() != b.GetGeneration() {
 		return false
 	}
-	return equality.Semantic.DeepEqual(withoutVersion(a), withoutVersion(b))
+	return equality.Semantic.DeepEqual(mutable(a), mutable(b))
 }
 
-// withoutVersion returns the object without its resource version. Everything that it points to is shared with the original, so
+// mutable returns the object without its resource version, and without its spec where a generation tells whether that changed. Everything that it points to is shared with the original, so
 // that comparing copies nothing. Only in an object without a type the version is itself in what it points to.
-func withoutVersion(obj client.Object) client.Object {
+func mutable(obj client.Object) client.Object {
 	if untyped, ok := obj.(*unstructured.Unstructured); ok {
 		untyped = untyped.DeepCopy()
 		untyped.SetResourceVersion("")
@@ -115,6 +120,9 @@ func withoutVersion(obj client.Object) client.Object {
 	original := reflect.ValueOf(obj).Elem()
 	flat := reflect.New(original.Type())
 	flat.Elem().Set(original)
+	if spec := flat.Elem().FieldByName("Spec"); spec.IsValid() && obj.GetGeneration() > 0 {
+		spec.SetZero()
+	}
 	stripped := flat.Interface().(client.Object)
 	stripped.SetResourceVersion("")
 	return stripped

@@ -6,6 +6,7 @@ package app
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,18 @@ func TestAnObjectThatOnlyHasANewVersionIsTheSameAndStaysAsItIs(t *testing.T) {
 		object.SetResourceVersion(version)
 		return object
 	}
-	for name, object := range map[string]func(version, value string) client.Object{"typed": typed, "untyped": untyped} {
+	specified := func(version, value string) client.Object { // a kind without generations
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: corev1.ServiceSpec{ExternalName: value}}
+	}
+	reported := func(version, value string) client.Object {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{ResourceVersion: version, Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))},
+			Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Message: value}}},
+		}
+	}
+	for name, object := range map[string]func(version, value string) client.Object{
+		"typed": typed, "untyped": untyped, "specified": specified, "reported": reported,
+	} {
 		for _, tc := range []struct {
 			what             string
 			version, another string
@@ -42,6 +54,9 @@ func TestAnObjectThatOnlyHasANewVersionIsTheSameAndStaysAsItIs(t *testing.T) {
 			}
 			if before.GetResourceVersion() != tc.version || after.GetResourceVersion() != tc.another {
 				t.Errorf("%s: what was compared lost its version", name)
+			}
+			if d, ok := before.(*appsv1.Deployment); ok && d.Spec.Replicas == nil {
+				t.Errorf("%s: what was compared lost its spec", name)
 			}
 		}
 	}

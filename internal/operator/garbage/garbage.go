@@ -19,7 +19,7 @@ const (
 	room = 20 << 20
 	// least and most are the percentages that room may come to: a heap so large that the room is next to nothing in it would be
 	// collected all the time, and one so small that it is many times its size has to grow first.
-	least, most = 25, 400
+	least, most = 20, 400
 
 	inUse = "/gc/heap/live:bytes"
 )
