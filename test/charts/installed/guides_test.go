@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,8 +147,8 @@ func TestEveryVerb(t *testing.T) {
 	if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Spec.Template.Spec.Containers[0].Image; got != image+":1.2.3" {
-		t.Errorf("the operator runs the image %s", got)
+	if got := d.Spec.Template.Spec.Containers[0]; got.Image != image+":1.2.3" || !slices.Contains(got.Args, "--operator-version=1.2.3") {
+		t.Errorf("the operator runs the image %s with %v", got.Image, got.Args)
 	}
 	harness.Shell(t, directory, "sh tools/deploy.sh undeploy && kubectl get crd/dynamographdeployments.nvidia.com && ! kubectl -n dynamo-system get deployment/dynamo-operator")
 	harness.Shell(t, directory, "sh tools/deploy.sh uninstall")
