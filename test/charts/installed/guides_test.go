@@ -83,6 +83,25 @@ func (r *reader) follow(page string) {
 	}
 }
 
+// block is the one of a page that has a text in it, whether it can be run there or not.
+func (r *reader) block(page, with string) string {
+	r.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs/guides", page))
+	if err != nil {
+		r.Fatal(err)
+	}
+	var found []string
+	for _, block := range fences.FindAllStringSubmatch(string(text), -1) {
+		if strings.Contains(block[2], with) {
+			found = append(found, block[2])
+		}
+	}
+	if len(found) != 1 {
+		r.Fatalf("%s has %d blocks with %q", page, len(found), with)
+	}
+	return found[0]
+}
+
 // settle starts and ends operators until they are those that there are Deployments for.
 func (r *reader) settle() {
 	r.Helper()
