@@ -25,15 +25,21 @@ import (
 // TestPodsAreToldOfWhatIsInstalled is about the addresses of NATS and etcd: those that were given, or those of Services of the release.
 func TestPodsAreToldOfWhatIsInstalled(t *testing.T) {
 	t.Parallel()
-	const here, nats, etcd = ".dynamo-system.svc.cluster.local", "nats://dynamo-platform-nats.dynamo-system.svc.cluster.local:4222", "dynamo-platform-etcd.dynamo-system.svc.cluster.local:2379"
+	const (
+		here = ".dynamo-system.svc.cluster.local"
+		nats = "nats://dynamo-platform-nats" + here + ":4222"
+		etcd = "dynamo-platform-etcd" + here + ":2379"
+	)
 	for _, row := range []struct{ name, release, values, nats, etcd string }{
 		{"by default", "dynamo-platform", `{}`, nats, etcd},
 		{"without etcd", "dynamo-platform", `etcd: {enabled: false}`, nats, ""},
 		{"without NATS", "dynamo-platform", `nats: {enabled: false}`, "", etcd},
 		{"without NATS for clients", "dynamo-platform", `nats: {service: {enabled: false}}`, "", etcd},
 		{"of nothing", "dynamo-platform", `dynamo-operator: {nats: {enabled: false}, etcd: {enabled: false}}`, "", ""},
-		{"of others", "dynamo-platform", `{nats: {enabled: false}, etcd: {enabled: false}, dynamo-operator: {natsAddr: "nats://n:1", etcdAddr: "http://e:2"}}`, "nats://n:1", "http://e:2"},
-		{"of others beside those of the release", "dynamo-platform", `dynamo-operator: {natsAddr: "nats://n:1", etcdAddr: "http://e:2"}`, "nats://n:1", "http://e:2"},
+		{"of others", "dynamo-platform", `{nats: {enabled: false}, etcd: {enabled: false}, dynamo-operator: {natsAddr: "nats://n:1", etcdAddr: "http://e:2"}}`,
+			"nats://n:1", "http://e:2"},
+		{"of others beside those of the release", "dynamo-platform", `dynamo-operator: {natsAddr: "nats://n:1", etcdAddr: "http://e:2"}`,
+			"nats://n:1", "http://e:2"},
 		{"of another port", "dynamo-platform", `nats: {config: {nats: {port: 4333}}}`, strings.Replace(nats, "4222", "4333", 1), etcd},
 		{"of another Service", "dynamo-platform", `nats: {service: {name: bus}}`, "nats://bus" + here + ":4222", etcd},
 		{"in another domain", "dynamo-platform", `dynamo-operator: {kubernetesClusterDomain: corp.example}`,
@@ -64,7 +70,9 @@ func TestPodsAreToldOfWhatIsInstalled(t *testing.T) {
 // TestTheOperatorsChartWorksAlone with the addresses that it is given: nobody installs the rest for it.
 func TestTheOperatorsChartWorksAlone(t *testing.T) {
 	t.Parallel()
-	alone, err := charts.Render(platform+"/charts/dynamo-operator", charts.Release{Name: "dynamo-platform", Namespace: "dynamo-system", Values: set(t, `natsAddr: "nats://n:1"`)})
+	alone, err := charts.Render(platform+"/charts/dynamo-operator", charts.Release{
+		Name: "dynamo-platform", Namespace: "dynamo-system", Values: set(t, `natsAddr: "nats://n:1"`),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
