@@ -20,6 +20,21 @@ if [ -z "${KUBECONFIG:-}" ]; then
 fi
 kubectl=$(command -v kubectl || echo "$(bin/dynamo-local bin)/kubectl")
 
+# What follows the last slash may have a tag; a registry before it may have a port.
+case ${image##*/} in
+*@*) name=${image%%@*} tag='' digest=${image#*@} ;;
+*:*) name=${image%:*} tag=${image##*:} digest='' ;;
+*) name=$image tag='' digest='' ;;
+esac
+
+# version is what the operator calls itself and stamps new graphs with: the tag, if that is a version. Under another tag it goes by
+# that of its build, which unknown stands for. The image that is there without IMG has the version that the manifests name.
+case $tag in
+[0-9]*) version=$tag ;;
+v[0-9]*) version=${tag#v} ;;
+*) version=unknown ;;
+esac
+
 # overlay writes a kustomization of the directories of config that are named, with the image in it.
 overlay() {
 	mkdir -p bin/deploy
@@ -32,12 +47,9 @@ overlay() {
 		done
 		echo 'images:'
 		echo "- name: dynamo-operator"
-		# What follows the last slash may have a tag; a registry before it may have a port.
-		case ${image##*/} in
-		*@*) echo "  newName: ${image%%@*}" && echo "  digest: ${image#*@}" ;;
-		*:*) echo "  newName: ${image%:*}" && echo "  newTag: '${image##*:}'" ;;
-		*) echo "  newName: $image" ;;
-		esac
+		echo "  newName: $name"
+		[ -z "$tag" ] || echo "  newTag: '$tag'"
+		[ -z "$digest" ] || echo "  digest: $digest"
 	} >bin/deploy/kustomization.yaml
 }
 
@@ -46,6 +58,8 @@ install) "$kubectl" apply --server-side -k config/crd ;;
 uninstall) "$kubectl" delete --ignore-not-found -k config/crd ;;
 deploy)
 	overlay default
+	[ -z "${IMG:-}" ] || printf '%s\n' 'patches:' '- target: {kind: Deployment, name: dynamo-operator}' '  patch: |-' \
+		"    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: --operator-version=$version}" >>bin/deploy/kustomization.yaml
 	"$kubectl" apply --server-side -k bin/deploy
 	;;
 undeploy)

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	operatorconfig "github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
 )
 
@@ -205,14 +206,24 @@ func TestChartAndKustomizeAgreeOnTheDeployment(t *testing.T) {
 func TestChartAndKustomizeAgreeOnTheConfiguration(t *testing.T) {
 	t.Parallel()
 	for mode, p := range pairs(t) {
-		ours, theirs := effective(t, p.chart, p.namespace).OperatorConfiguration, effective(t, p.kustomize, p.namespace).OperatorConfiguration
-		// The chart says where things are, in the words of the reference's; the manifests leave them to the operator.
+		chart, manifests := effective(t, p.chart, p.namespace), effective(t, p.kustomize, p.namespace)
+		// Operators of all namespaces that look for their Lease in different places would all work at once.
 		election := map[string]string{"all namespaces": "kube-system", "one namespace": p.namespace}[mode]
-		if ours.LeaderElection.Namespace != election || ours.MPIRunSSHSecret.Namespace != p.namespace || ours.GroveTerminationDelay.Duration != 4*time.Hour {
-			t.Errorf("%s: the chart says %s, %s and %s", mode, ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay.Duration)
+		for who, c := range map[string]*operatorconfig.Config{"chart": chart, "kustomize": manifests} {
+			if place := c.ElectionNamespace(func(string) string { return p.namespace }); place != election {
+				t.Errorf("%s: the operator of %s has its Lease in %s", mode, who, place)
+			}
 		}
-		ours.LeaderElection.Namespace, ours.MPIRunSSHSecret.Namespace = theirs.LeaderElection.Namespace, theirs.MPIRunSSHSecret.Namespace
-		ours.GroveTerminationDelay = theirs.GroveTerminationDelay
+		ours, theirs := chart.OperatorConfiguration, manifests.OperatorConfiguration
+		if mode == "one namespace" {
+			// No file of these manifests names the namespace: the operator knows where it runs.
+			theirs.LeaderElection.Namespace = ours.LeaderElection.Namespace
+		}
+		// The chart says these in the words of the reference's; the manifests leave them to the operator.
+		if ours.MPIRunSSHSecret.Namespace != p.namespace || ours.GroveTerminationDelay.Duration != 4*time.Hour {
+			t.Errorf("%s: the chart says %s and %s", mode, ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay.Duration)
+		}
+		ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay = theirs.MPIRunSSHSecret.Namespace, theirs.GroveTerminationDelay
 		if mode == "one namespace" {
 			// Nothing reads these while webhooks are off.
 			ours.Webhooks, theirs.Webhooks = withoutPlaces(t, ours.Webhooks), withoutPlaces(t, theirs.Webhooks)

@@ -52,7 +52,7 @@ func TestTheFlagsAreThoseOfTheReferenceInItsOrder(t *testing.T) {
 	t.Parallel()
 	clusterWide := slices.Concat(before, []string{"--leader-election-namespace=kube-system"}, common, []string{
 		"--dgdr-profiling-cluster-role-name=" + full + "-dgdr-profiling", "--planner-cluster-role-name=" + full + "-planner",
-		"--epp-cluster-role-name=" + full + "-epp", "--discovery-backend=kubernetes", "--operator-version=0.9.0", "--enable-webhooks=true",
+		"--epp-cluster-role-name=" + full + "-epp", "--discovery-backend=kubernetes", "--operator-version=0.0.0-dev", "--enable-webhooks=true",
 	}, checkpoint, last)
 	if diff := cmp.Diff(clusterWide, manager(t, reference(t, false)).Args); diff != "" {
 		t.Errorf("of all namespaces (-want +got):\n%s", diff)
@@ -61,7 +61,7 @@ func TestTheFlagsAreThoseOfTheReferenceInItsOrder(t *testing.T) {
 	quiet := slices.Clone(before)
 	quiet[1] = "--metrics-bind-address=0"
 	restricted := slices.Concat(quiet, []string{"--restrictedNamespace=dynamo-system", "--leader-election-namespace=dynamo-system"}, common, []string{
-		"--discovery-backend=kubernetes", "--namespace-scope-lease-duration=30s", "--namespace-scope-lease-renew-interval=10s", "--operator-version=0.9.0",
+		"--discovery-backend=kubernetes", "--namespace-scope-lease-duration=30s", "--namespace-scope-lease-renew-interval=10s", "--operator-version=0.0.0-dev",
 	}, checkpoint, last)
 	if diff := cmp.Diff(restricted, manager(t, reference(t, true)).Args); diff != "" {
 		t.Errorf("of one namespace (-want +got):\n%s", diff)
@@ -124,7 +124,7 @@ func TestNamesAndSelectorsAreThoseOfTheReference(t *testing.T) {
 		if diff := cmp.Diff(selector, d.Spec.Template.Labels); diff != "" {
 			t.Errorf("restricted %v: labels of pods (-want +got):\n%s", restricted, diff)
 		}
-		if pod := d.Spec.Template.Spec; len(pod.Containers) != 1 || pod.Containers[0].Image != "nvcr.io/nvidia/ai-dynamo/kubernetes-operator:0.9.0" {
+		if pod := d.Spec.Template.Spec; len(pod.Containers) != 1 || pod.Containers[0].Image != "dynamo-operator:0.0.0-dev" {
 			t.Errorf("restricted %v: containers %v", restricted, pod.Containers)
 		}
 	}

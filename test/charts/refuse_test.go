@@ -4,8 +4,12 @@
 package charts_test
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
 )
@@ -36,6 +40,12 @@ func TestEveryRemovedKeyIsRefusedWithItsReplacement(t *testing.T) {
 		{`dynamo-operator: {istioVirtualServiceEnabled: true}`, "istioVirtualServiceEnabled", "dynamo.istio"},
 		{`dynamo-operator: {checkpoint: {agent: {image: {tag: x}}}}`, "checkpoint.agent", "a chart of its own"},
 		{`dynamo-operator: {namespaceRestriction: {namespace: team-a}}`, "namespaceRestriction.namespace", "namespaceRestriction.targetNamespace"},
+		{`dynamo-operator: {controllerManager: {manager: {image: {repository: nvcr.io/nvidia/ai-dynamo/kubernetes-operator, tag: 0.9.0}}}}`,
+			"controllerManager.manager.image.repository", "take controllerManager.manager.image out of the values, and imagePullSecrets"},
+		{`dynamo-operator: {controllerManager: {manager: {image: {repository: mirror.example.com/nvidia/ai-dynamo/kubernetes-operator}}}}`,
+			"controllerManager.manager.image.repository", "an image of this operator"},
+		{`dynamo-operator: {controllerManager: {manager: {image: {repository: nvcr.io/nvidian/dynamo-dev/dynamo-operator}}}}`,
+			"controllerManager.manager.image.repository", "an image of this operator"},
 		{`namespaceRestriction: {enabled: true}`, "namespaceRestriction", "dynamo-operator.namespaceRestriction"},
 		{`webhook: {enabled: false}`, "webhook", "dynamo-operator.webhook"},
 		{`grove: {tolerations: [{operator: Exists}]}`, "grove.tolerations", "the chart of Grove's own"},
@@ -67,7 +77,7 @@ func TestEveryRemovedKeyIsRefusedWithItsReplacement(t *testing.T) {
 		{`etcd: {preUpgradeJob: {enabled: true}}`, "etcd.preUpgradeJob.enabled", "nothing to do"},
 		{`etcd: {auth: {rbac: {create: true}}}`, "etcd.auth.rbac.create", "dynamo-operator.etcdAddr"},
 	} {
-		t.Run(row.key, func(t *testing.T) {
+		t.Run(row.values, func(t *testing.T) {
 			t.Parallel()
 			refused(t, row.values, row.key+" ", row.replacement)
 		})
@@ -119,6 +129,14 @@ func TestValuesThatCannotWorkAreRefusedWithTheKey(t *testing.T) {
 			[]string{"webhook.caBundle is empty", "webhook.certManager.enabled"}},
 		{"discovery through an etcd that is not there", `{dynamo-operator: {discoveryBackend: etcd}, etcd: {enabled: false}}`,
 			[]string{"etcd.enabled=true", "dynamo-operator.etcdAddr"}},
+		{"discovery through an etcd that nobody is told of", `dynamo-operator: {discoveryBackend: etcd, etcd: {enabled: false}}`,
+			[]string{"dynamo-operator.etcd.enabled=true", "dynamo-operator.etcdAddr"}},
+		{"a certificate that ends after its authority", `dynamo-operator: {webhook: {certificateValidity: 8, servingCertificateValidity: 191h60m}}`,
+			[]string{"webhook.servingCertificateValidity is 191h60m", "webhook.certificateValidity 8 days"}},
+		{"a name that leaves no room for that of a Service", `dynamo-operator: {fullnameOverride: the-operator-of-all-namespaces-of-our-big-cluster}`,
+			[]string{"63 characters", "fullnameOverride", "47"}},
+		{"a monitor of a Service that is not there", `dynamo-operator: {metricsService: {enabled: false}, monitoring: {serviceMonitor: {enabled: true}}}`,
+			[]string{"monitoring.serviceMonitor.enabled", "metricsService.enabled"}},
 		{"a monitor that is told nothing", `dynamo-operator: {namespaceRestriction: {enabled: true}, monitoring: {serviceMonitor: {enabled: true}}}`,
 			[]string{"metricsService.tokenSecretName"}},
 	} {
@@ -126,5 +144,56 @@ func TestValuesThatCannotWorkAreRefusedWithTheKey(t *testing.T) {
 			t.Parallel()
 			refused(t, row.values, row.wants...)
 		})
+	}
+}
+
+// paths are all keys of a section and of those below it.
+func paths(section map[string]any, above ...string) [][]string {
+	var all [][]string
+	for key, value := range section {
+		path := append(slices.Clone(above), key)
+		all = append(all, path)
+		if below, ok := value.(map[string]any); ok {
+			all = append(all, paths(below, path...)...)
+		}
+	}
+	return all
+}
+
+// isAbout tells a refusal that names a key from a template that came to grief.
+func isAbout(err error, key string) bool {
+	text := err.Error()
+	grief := strings.Contains(text, "nil pointer") || strings.Contains(text, "error calling") && !strings.Contains(text, "error calling fail")
+	return strings.Contains(text, key) && !grief
+}
+
+// TestANullIsTakenOrRefusedWithItsKey gives every key the value with which Helm takes a default away. What comes out has to be what
+// Kubernetes takes, or a message about the key and not about a template.
+func TestANullIsTakenOrRefusedWithItsKey(t *testing.T) {
+	t.Parallel()
+	for part, directory := range map[string]string{"": "", "dynamo-operator": "charts/dynamo-operator", "nats": "charts/nats", "etcd": "charts/etcd"} {
+		for _, path := range paths(file(t, filepath.Join(platform, directory, "values.yaml"))) {
+			if part != "" {
+				path = append([]string{part}, path...)
+			}
+			name, key := strings.Join(path, "."), path[len(path)-1]
+			values := set(t, everything)
+			if err := unstructured.SetNestedField(values, nil, path...); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			rendered, err := charts.Render(platform, charts.Release{Name: "dynamo-platform", Namespace: "dynamo-system", Values: values})
+			if err != nil {
+				if !isAbout(err, key) {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			for file, text := range rendered.Files {
+				if strings.Contains(text, "<nil>") || strings.Contains(text, "%!") {
+					t.Errorf("%s: %s has a nil in it", name, file)
+				}
+			}
+			ofTheirKinds(t, name, named(t, rendered.Objects))
+		}
 	}
 }

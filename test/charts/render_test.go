@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
@@ -74,20 +75,26 @@ func TestEveryObjectIsOneOfItsKind(t *testing.T) {
 	for name, values := range variants(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for name, u := range named(t, render(t, values).Objects) {
-				if foreign.MatchString(u.GetAPIVersion()) {
-					continue
-				}
-				into, err := clientgoscheme.Scheme.New(u.GroupVersionKind())
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-					continue
-				}
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
+			ofTheirKinds(t, name, named(t, render(t, values).Objects))
 		})
+	}
+}
+
+// ofTheirKinds checks that objects have no member that their types do not have, as far as these are Kubernetes' own.
+func ofTheirKinds(t *testing.T, values string, objects map[string]*unstructured.Unstructured) {
+	t.Helper()
+	for name, u := range objects {
+		if foreign.MatchString(u.GetAPIVersion()) {
+			continue
+		}
+		into, err := clientgoscheme.Scheme.New(u.GroupVersionKind())
+		if err != nil {
+			t.Errorf("%s: %s: %v", values, name, err)
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
+			t.Errorf("%s: %s: %v", values, name, err)
+		}
 	}
 }
 
@@ -143,21 +150,27 @@ func TestNotesAnswerWhatTheChartDoesNotInstall(t *testing.T) {
 	for _, want := range []string{
 		"oci://ghcr.io/nvidia/grove", "oci://ghcr.io/nvidia/kai-scheduler", "kai.createQueues=true",
 		"kubectl -n dynamo-system rollout status deployment/dynamo-platform-dynamo-operator-controller-manager",
+		"kubectl -n default create --dry-run=server", "dynamo_operator_certificate_expiry_timestamp_seconds",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not tell of %q:\n%s", want, notes)
 		}
 	}
 	for name, want := range map[string]string{
-		`dynamo-operator: {namespaceRestriction: {enabled: true}}`: "Webhooks are off",
-		`etcd: {enabled: false}`:                                   "an etcd that is not installed",
-		`nats: {enabled: false}`:                                   "a NATS that is not installed",
+		`dynamo-operator: {namespaceRestriction: {enabled: true}}`:                                      "Webhooks are off",
+		`nats: {enabled: false}`:                                                                        "Pods are told of no NATS",
+		`kai: {createQueues: true}`:                                                                     "--take-ownership",
+		`dynamo-operator: {webhook: {certManager: {enabled: true}}}`:                                    "kubectl -n dynamo-system get certificates",
+		`dynamo-operator: {webhook: {certificateSecret: {external: true, name: ours}, caBundle: QUJD}}`: "kubectl -n dynamo-system get secret ours",
+		`dynamo-operator: {nameOverride: manager}`:                                                      "deployment/dynamo-platform-manager-controller-manager",
+		`dynamo-operator: {fullnameOverride: other}`:                                                    "deployment/other-controller-manager",
+		`dynamo-operator: {controllerManager: {manager: {image: {tag: 1.2.3}}}}`:                        "The operator 1.2.3 works",
 	} {
 		if notes := render(t, set(t, name)).Notes; !strings.Contains(notes, want) {
 			t.Errorf("%s: the notes do not say %q:\n%s", name, want, notes)
 		}
 	}
-	if notes := render(t, nil).Notes; strings.Contains(notes, "not installed") || strings.Contains(notes, "off") {
+	if notes := render(t, nil).Notes; strings.Contains(notes, "no NATS") || strings.Contains(notes, "off") {
 		t.Errorf("the notes worry without a reason:\n%s", notes)
 	}
 }
@@ -174,7 +187,8 @@ func TestQueuesArePlainObjects(t *testing.T) {
 		"Queue dynamo-default": {"resources": resources}, "Queue dynamo": {"resources": resources, "parentQueue": "dynamo-default"},
 	} {
 		u := objects[name]
-		if u == nil || len(u.GetAnnotations()) > 0 || u.GetAPIVersion() != "scheduling.run.ai/v2" {
+		// Pods wait in them, whatever becomes of the release.
+		if u == nil || u.GetAnnotations()["helm.sh/resource-policy"] != "keep" || u.GetAPIVersion() != "scheduling.run.ai/v2" {
 			t.Fatalf("%s is %v", name, u)
 		}
 		if diff := cmp.Diff(want, u.Object["spec"]); diff != "" {

@@ -14,6 +14,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -188,7 +189,7 @@ func inSchema(t *testing.T, path string, schema, values map[string]any) {
 func TestEverythingForKustomizeBuilds(t *testing.T) {
 	t.Parallel()
 	for directory, atLeast := range map[string]int{
-		"crd": 7, "rbac": 5, "manager": 7, "webhook": 2, "prometheus": 1, "default": 21, "samples": 3, "rbac/restricted": 8, "manager/restricted": 6,
+		"crd": 7, "rbac": 5, "manager": 7, "webhook": 2, "prometheus": 1, "default": 21, "samples": 6, "rbac/restricted": 8, "manager/restricted": 6,
 		"overlays/development": 20, "overlays/production": 21, "overlays/restricted": 14,
 	} {
 		if objects := build(t, filepath.Join(config, directory)); len(objects) < atLeast {
@@ -211,41 +212,74 @@ func TestDevelopmentWaitsForNoWebhook(t *testing.T) {
 	effective(t, objects, "dynamo-system")
 }
 
+// layer writes a kustomization into a directory of its own and returns that. CONFIG stands for our directory config, and BELOW for
+// another layer.
+func layer(t *testing.T, below, text string) string {
+	t.Helper()
+	directory := t.TempDir()
+	var pairs []string
+	for word, path := range map[string]string{"CONFIG": config, "BELOW": below} {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative, err := filepath.Rel(directory, absolute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, word, relative)
+	}
+	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(strings.NewReplacer(pairs...).Replace(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return directory
+}
+
 func TestOnlyCertificatesChangeWithCertManager(t *testing.T) {
 	t.Parallel()
-	absolute, err := filepath.Abs(config)
-	if err != nil {
-		t.Fatal(err)
+	elsewhere := layer(t, "", "namespace: elsewhere\nresources: [CONFIG/default]\n")
+	for namespace, pair := range map[string][2]string{
+		"dynamo-system": {filepath.Join(config, "default"), layer(t, "", "resources: [CONFIG/default]\ncomponents: [CONFIG/certmanager]\n")},
+		"elsewhere":     {elsewhere, layer(t, elsewhere, "resources: [BELOW]\ncomponents: [CONFIG/certmanager]\n")},
+	} {
+		without, with := named(t, build(t, pair[0])), named(t, build(t, pair[1]))
+		ours, theirs := effective(t, with, namespace), effective(t, without, namespace)
+		if ours.Webhooks.Certificates.Source != "files" {
+			t.Errorf("%s: certificates come from %s", namespace, ours.Webhooks.Certificates.Source)
+		}
+		ours.Webhooks.Certificates.Source = theirs.Webhooks.Certificates.Source
+		if diff := cmp.Diff(theirs.OperatorConfiguration, ours.OperatorConfiguration); diff != "" {
+			t.Errorf("%s: configuration (-without +with):\n%s", namespace, diff)
+		}
+		mounted := false
+		for _, m := range manager(t, with).VolumeMounts {
+			mounted = mounted || m.MountPath == ours.Webhooks.Certificates.Directory
+		}
+		if !mounted {
+			t.Errorf("%s: nothing is mounted at %s", namespace, ours.Webhooks.Certificates.Directory)
+		}
+		certified(t, with, namespace)
 	}
-	directory := t.TempDir()
-	relative, err := filepath.Rel(directory, absolute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := "resources: [" + relative + "/default]\ncomponents: [" + relative + "/certmanager]\n"
-	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	with, without := named(t, build(t, directory)), named(t, build(t, filepath.Join(config, "default")))
-	ours, theirs := effective(t, with, "dynamo-system"), effective(t, without, "dynamo-system")
-	if ours.Webhooks.Certificates.Source != "files" {
-		t.Errorf("certificates come from %s", ours.Webhooks.Certificates.Source)
-	}
-	ours.Webhooks.Certificates.Source = theirs.Webhooks.Certificates.Source
-	if diff := cmp.Diff(theirs.OperatorConfiguration, ours.OperatorConfiguration); diff != "" {
-		t.Errorf("configuration (-without +with):\n%s", diff)
-	}
+}
+
+// certified checks that the certificate is made out to the Service that the API server calls, and that its authority is trusted there.
+func certified(t *testing.T, objects map[string]*unstructured.Unstructured, namespace string) {
+	t.Helper()
 	for _, name := range []string{"ValidatingWebhookConfiguration dynamo-operator-validating", "MutatingWebhookConfiguration dynamo-operator-mutating"} {
-		if from := with[name].GetAnnotations()["cert-manager.io/inject-ca-from"]; from != "dynamo-system/dynamo-operator-serving-cert" {
+		if from := objects[name].GetAnnotations()["cert-manager.io/inject-ca-from"]; from != namespace+"/dynamo-operator-serving-cert" {
 			t.Errorf("%s has its authority from %q", name, from)
 		}
 	}
-	mounted := false
-	for _, m := range manager(t, with).VolumeMounts {
-		mounted = mounted || m.MountPath == ours.Webhooks.Certificates.Directory
+	for name, u := range objects {
+		if strings.HasPrefix(u.GetAPIVersion(), "cert-manager.io/") && u.GetNamespace() != namespace {
+			t.Errorf("%s is in %q", name, u.GetNamespace())
+		}
 	}
-	if !mounted {
-		t.Errorf("nothing is mounted at %s", ours.Webhooks.Certificates.Directory)
+	webhook := typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration dynamo-operator-validating").Webhooks[0]
+	called := webhook.ClientConfig.Service.Name + "." + webhook.ClientConfig.Service.Namespace + ".svc"
+	hosts, _, _ := unstructured.NestedStringSlice(objects["Certificate dynamo-operator-serving-cert"].Object, "spec", "dnsNames")
+	if webhook.ClientConfig.Service.Namespace != namespace || !slices.Contains(hosts, called) || !slices.Contains(hosts, called+".cluster.local") {
+		t.Errorf("the API server calls %s, and the certificate is for %v", called, hosts)
 	}
 }
 
@@ -255,4 +289,7 @@ func TestSamplesAreOfTheirKinds(t *testing.T) {
 	typed[v1alpha1.DynamoGraphDeployment](t, objects, "DynamoGraphDeployment sample")
 	typed[v1alpha1.DynamoComponentDeployment](t, objects, "DynamoComponentDeployment sample-worker")
 	typed[v1alpha1.DynamoModel](t, objects, "DynamoModel sample")
+	typed[v1alpha1.DynamoGraphDeploymentScalingAdapter](t, objects, "DynamoGraphDeploymentScalingAdapter sample-vllmworker")
+	typed[v1alpha1.DynamoGraphDeploymentRequest](t, objects, "DynamoGraphDeploymentRequest sample")
+	typed[v1alpha1.DynamoCheckpoint](t, objects, "DynamoCheckpoint sample")
 }

@@ -18,8 +18,9 @@
 {{- fail (printf "%s is not a value of this chart: it installs no scheduler; give it to the chart of %s own, see the notes of the release" (index . 0) (index . 2)) -}}
 {{- end -}}
 {{- end -}}
-{{- $operator := index .Values "dynamo-operator" -}}
-{{- if and $operator.enabled (eq (default "" $operator.discoveryBackend) "etcd") (not $operator.etcdAddr) (not .Values.etcd.enabled) -}}
-{{- fail "dynamo-operator.discoveryBackend is etcd and there is none: set etcd.enabled=true, or give the address of one in dynamo-operator.etcdAddr" -}}
+{{- with index .Subcharts "dynamo-operator" -}}
+{{- if and (eq (default "" .Values.discoveryBackend) "etcd") (not (include "dynamo-platform.etcdAddress" $)) -}}
+{{- fail "dynamo-operator.discoveryBackend is etcd and there is none: set etcd.enabled=true and dynamo-operator.etcd.enabled=true, or give the address of one in dynamo-operator.etcdAddr" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -5,6 +5,8 @@ package installed_test
 
 import (
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
@@ -38,6 +42,7 @@ func TestOthers(t *testing.T) {
 		k.Roll()
 		waitsFor(t, k, ns, held)
 	})
+	t.Run("the samples are admitted", func(t *testing.T) { samples(t, ns) })
 	t.Run("beside an operator of one namespace", func(t *testing.T) { besideRestricted(t, ns) })
 	k.Stop()
 }
@@ -136,7 +141,11 @@ func besideRestricted(t *testing.T, ns string) {
 		}
 	}
 	release := charts.Release{Name: "team", Namespace: team, Values: briskly(t, preset(t, "multi-tenant"))}
-	upgrade(t, ours+"/platform", release)
+	account := madeByTheOther(t, team)
+	if err := helm(t).Upgrade(t.Context(), ours+"/platform", release); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
+		t.Errorf("over the account of the other operator: %v", err)
+	}
+	takeOver(t, release)
 	const name = "team-dynamo-operator-controller-manager"
 	k := kubelet.New(t, team, name)
 	k.Roll()
@@ -148,16 +157,71 @@ func besideRestricted(t *testing.T, ns string) {
 	}
 	harness.AwaitReady(t, team, there.Name)
 	harness.AwaitReady(t, ns, here.Name)
+	isClaimed(t, team)
+	// As the guide has it, once the operator of the release has claimed the namespace.
+	takeOver(t, release)
+	harness.Shell(t, t.TempDir(), "kubectl -n "+team+" patch serviceaccount/planner-serviceaccount serviceaccount/epp-serviceaccount "+
+		`--type=merge -p '{"metadata":{"ownerReferences":null}}'`)
+	upgrade(t, ours+"/platform", release)
+	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
+	k.Stop()
+	if err := helm(t).Uninstall(release); err != nil { // or the stories after this one would find it
+		t.Error(err)
+	}
+	left := &corev1.ServiceAccount{}
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(account), left); err != nil || left.UID != account.UID || len(left.OwnerReferences) > 0 {
+		t.Errorf("pods run under the account, which is now %v: %v", left.ObjectMeta, err)
+	}
+}
+
+// isClaimed checks that a namespace was let go to the operator that holds it.
+func isClaimed(t *testing.T, ns string) {
+	t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: team, Name: names.ScopeLease}, lease); err != nil {
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: names.ScopeLease}, lease); err != nil {
 		t.Fatal(err)
 	}
 	if got := lease.Annotations[names.AnnotationReleasedTo]; got == "" || got != *lease.Spec.HolderIdentity {
 		t.Errorf("the namespace was let go to %q and is held by %q", got, *lease.Spec.HolderIdentity)
 	}
-	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
-	k.Stop()
-	if err := helm(t).Uninstall(release); err != nil { // or the stories after this one would find it
-		t.Error(err)
+}
+
+// takeOver installs or upgrades a release and lets it have what is there already.
+func takeOver(t *testing.T, r charts.Release) {
+	t.Helper()
+	h := helm(t)
+	h.TakeOver = true
+	if err := h.Upgrade(t.Context(), ours+"/platform", r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// madeByTheOther has the operator of all namespaces make the account of a planner.
+func madeByTheOther(t *testing.T, ns string) *corev1.ServiceAccount {
+	t.Helper()
+	name := "g" + strconv.FormatInt(serial.Add(1), 10)
+	g := builders.Graph(ns, name).Service("Frontend", v1alpha1.ComponentTypeFrontend).Service("Planner", v1alpha1.ComponentTypePlanner).Obj()
+	if err := harness.Client(t).Create(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	account := &corev1.ServiceAccount{}
+	harness.Eventually(t, time.Minute, "the account of the planner", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: names.PlannerAccount}, account)
+		return err == nil && len(account.OwnerReferences) > 0, fmt.Sprint(err)
+	})
+	return account
+}
+
+// samples has the operator judge what people start from. Nothing is stored.
+func samples(t *testing.T, ns string) {
+	objects, err := charts.Build(filepath.Join(root, "config/samples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range objects {
+		u.SetNamespace(ns)
+		if err := harness.Client(t).Create(t.Context(), u, client.DryRunAll); err != nil {
+			t.Errorf("%s %s: %v", u.GetKind(), u.GetName(), err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,25 @@ func (r *reader) follow(page string) {
 	}
 }
 
+// block is the one of a page that has a text in it, whether it can be run there or not.
+func (r *reader) block(page, with string) string {
+	r.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs/guides", page))
+	if err != nil {
+		r.Fatal(err)
+	}
+	var found []string
+	for _, block := range fences.FindAllStringSubmatch(string(text), -1) {
+		if strings.Contains(block[2], with) {
+			found = append(found, block[2])
+		}
+	}
+	if len(found) != 1 {
+		r.Fatalf("%s has %d blocks with %q", page, len(found), with)
+	}
+	return found[0]
+}
+
 // settle starts and ends operators until they are those that there are Deployments for.
 func (r *reader) settle() {
 	r.Helper()
@@ -146,8 +166,8 @@ func TestEveryVerb(t *testing.T) {
 	if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Spec.Template.Spec.Containers[0].Image; got != image+":1.2.3" {
-		t.Errorf("the operator runs the image %s", got)
+	if got := d.Spec.Template.Spec.Containers[0]; got.Image != image+":1.2.3" || !slices.Contains(got.Args, "--operator-version=1.2.3") {
+		t.Errorf("the operator runs the image %s with %v", got.Image, got.Args)
 	}
 	harness.Shell(t, directory, "sh tools/deploy.sh undeploy && kubectl get crd/dynamographdeployments.nvidia.com && ! kubectl -n dynamo-system get deployment/dynamo-operator")
 	harness.Shell(t, directory, "sh tools/deploy.sh uninstall")

@@ -9,9 +9,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -51,30 +49,14 @@ func platform(values map[string]any) charts.Release {
 	return charts.Release{Name: "dynamo-platform", Namespace: system, Values: values}
 }
 
-// archive is the chart of a name in the last release that was packed.
+// archive is the chart of a name in the last release that was packed, of which one is kept.
 func archive(t *testing.T, name string) string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(packed, name+"-*.tgz"))
-	if err != nil || len(all) == 0 {
-		t.Fatalf("found no release of %s: %v", name, err)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("found %v of the one release of %s: %v", all, name, err)
 	}
-	slices.SortFunc(all, func(a, b string) int { return slices.Compare(version(t, a), version(t, b)) })
-	return all[len(all)-1]
-}
-
-// version are the three numbers in the name of an archive.
-func version(t *testing.T, path string) []int {
-	t.Helper()
-	text := strings.TrimSuffix(path[strings.LastIndex(path, "-")+1:], ".tgz")
-	var numbers []int
-	for part := range strings.SplitSeq(text, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			t.Fatalf("%s is no archive of a release: %v", path, err)
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers
+	return all[0]
 }
 
 // helm is Helm as the administrator.

@@ -4,10 +4,15 @@
 package installed_test
 
 import (
+	"context"
 	"os"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
@@ -26,6 +31,9 @@ func TestAReleaseOfTheReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := manager(t)
+	// What the guide says about schedulers that came with the release.
+	r := newReader(t)
+	harness.Shell(t, r.directory, r.block("upgrade.md", "helm.sh/resource-policy=keep"))
 	text, err := os.ReadFile("../testdata/reference.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -38,11 +46,12 @@ func TestAReleaseOfTheReference(t *testing.T) {
 	if n := len(after.Spec.Template.Spec.Containers); n != 1 || after.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		t.Errorf("it has %d containers and replaces pods by %s", n, after.Spec.Strategy.Type)
 	}
+	schedulersStay(t)
 	k := kubelet.New(t, system, deployment)
 	k.Roll()
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
-	works(t, ns, "0.9.0")
+	works(t, ns, "0.0.0-dev")
 	allowed(t, account, begin)
 	k.Stop()
 
@@ -55,6 +64,31 @@ func TestAReleaseOfTheReference(t *testing.T) {
 	}
 	if err := helm(t).Uninstall(platform(nil)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// schedulersStay checks that the upgrade left what came from the charts of Grove and the KAI scheduler, wherever that is, and that it
+// does take away what is the reference's own.
+func schedulersStay(t *testing.T) {
+	t.Helper()
+	for _, o := range []client.Object{
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "grove-operator"}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "grove-operator"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kai-scheduler"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kai-elsewhere"}},
+	} {
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Errorf("it went with the upgrade: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := client.IgnoreNotFound(harness.Client(t).Delete(context.WithoutCancel(t.Context()), o)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	env := client.ObjectKey{Namespace: system, Name: "dynamo-deployment-env"}
+	if err := harness.Client(t).Get(t.Context(), env, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the reference's own Secret is still there, so that nothing was taken away at all: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@
 package production_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,14 +15,19 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-// election names the Lease of these stories.
-const election = "dynamo.nvidia.com"
+const (
+	// election names the Lease of these stories.
+	election = "dynamo.nvidia.com"
+	// shippedElection is where the shipped manifests have it, beside those of the chart and of the reference.
+	shippedElection = "kube-system"
+)
 
 const (
 	// killBound is within what the standby of a leader that was killed writes: the Lease lasts 15 s and is looked at every 2.2 s
@@ -169,6 +175,48 @@ func TestAnotherReplicaGoesOnAtOnceWhenTheLeaderIsToldToEnd(t *testing.T) {
 	t.Error("the successor wrote nothing")
 }
 
+// holdLease takes the Lease of all operators of all namespaces, as one of the chart or of the reference does, for a long time.
+func holdLease(t *testing.T) *coordinationv1.Lease {
+	t.Helper()
+	now, who := metav1.NowMicro(), "dynamo-platform-dynamo-operator-controller-manager-abc_1"
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: shippedElection, Name: election},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &who, LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now},
+	}
+	if err := harness.Client(t).Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.IgnoreNotFound(harness.Client(t).Delete(context.WithoutCancel(t.Context()), lease)); err != nil {
+			t.Error(err)
+		}
+	})
+	return lease
+}
+
+// waitsFor checks that pods leave a graph alone as long as somebody else holds the Lease, say for whom they wait, and work afterwards.
+func waitsFor(t *testing.T, ns string, pods []*pod, held *coordinationv1.Lease) {
+	t.Helper()
+	g := frontend(ns, uniqueName())
+	harness.Eventually(t, time.Minute, "a graph taken by a standby", func() (bool, string) {
+		err := harness.Client(t).Create(t.Context(), g)
+		return err == nil, fmt.Sprint(err)
+	})
+	for _, p := range pods {
+		harness.Eventually(t, time.Minute, "a word about who leads", func() (bool, string) {
+			log := p.Log()
+			return strings.Contains(log, "Another operator leads") && strings.Contains(log, *held.Spec.HolderIdentity), p.LastWords(5)
+		})
+	}
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil || len(g.Status.Conditions) > 0 {
+		t.Errorf("they worked on a graph while another leads: %v %v", err, g.Status.Conditions)
+	}
+	if err := harness.Client(t).Delete(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	harness.AwaitReady(t, ns, g.Name)
+}
+
 // leads tells whether a pod says that it leads.
 func leads(t *testing.T, p *pod, token string) bool {
 	t.Helper()
@@ -185,22 +233,22 @@ func handsOver(t *testing.T, ns string, pods []*pod, token string) {
 		t.Fatal("nobody leads")
 	}
 	leader, name := pods[i], uniqueName()
-	before, requests := holder(t, leader.namespace), since(t)
+	before, requests := holder(t, shippedElection), since(t)
 	leader.leave()
 	told := time.Now()
 	leader.Signal(syscall.SIGTERM)
 	// What is made while the leader is still one, it finishes itself, and nothing is left for the successor.
-	harness.Eventually(t, time.Minute, "the Lease given back", func() (bool, string) { return holder(t, leader.namespace) != before, before })
+	harness.Eventually(t, time.Minute, "the Lease given back", func() (bool, string) { return holder(t, shippedElection) != before, before })
 	if err := harness.Client(t).Create(t.Context(), frontend(ns, name)); err != nil {
 		t.Fatal(err)
 	}
 	harness.AwaitReady(t, ns, name)
 	leader.AwaitEnd(time.Minute)
 	lease := &coordinationv1.Lease{}
-	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: leader.namespace, Name: election}, lease); err != nil {
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: shippedElection, Name: election}, lease); err != nil {
 		t.Fatal(err)
 	}
-	if now := holder(t, leader.namespace); now == "" || now == before {
+	if now := holder(t, shippedElection); now == "" || now == before {
 		t.Fatalf("nobody took over: %q", now)
 	}
 	for _, r := range requests() {

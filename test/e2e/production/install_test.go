@@ -72,9 +72,11 @@ func TestTheShippedManifestsRunTheOperator(t *testing.T) {
 	}
 	prometheus, stranger := tokenOf(t, "monitoring", "prometheus"), tokenOf(t, "monitoring", "stranger")
 	follow(t, "installation.md", t.TempDir(), func(block string) string { return block })
+	held := holdLease(t)
 	everywhere := startPods(t, ownNamespace)
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
+	t.Run("not while an operator of the chart or the reference leads", func(t *testing.T) { waitsFor(t, ns, everywhere, held) })
 	t.Run("in all namespaces", func(t *testing.T) {
 		works(t, ns, everywhere, prometheus)
 		answersOnly(t, everywhere[0], prometheus, map[string]int{stranger: http.StatusForbidden, "": http.StatusUnauthorized})

@@ -7,7 +7,6 @@ Metrics are served by the operator itself, so the address behind the reference's
 {{- $restricted := $v.namespaceRestriction.enabled -}}
 {{- $full := include "dynamo-operator.fullname" . -}}
 {{- $target := include "dynamo-operator.target" . -}}
-{{- $domain := printf "%s.svc.%s" .Release.Namespace $v.kubernetesClusterDomain -}}
 {{- $args := list -}}
 {{- range $v.controllerManager.manager.args -}}
 {{- if has . (list "--metrics-bind-address=:8443" "--metrics-bind-address=127.0.0.1:8080") -}}
@@ -22,15 +21,11 @@ Metrics are served by the operator itself, so the address behind the reference's
 {{- else -}}
 {{- $args = append $args (printf "--leader-election-namespace=%s" (default "kube-system" $v.controllerManager.leaderElection.namespace)) -}}
 {{- end -}}
-{{- if $v.natsAddr -}}
-{{- $args = append $args (printf "--natsAddr=%s" $v.natsAddr) -}}
-{{- else if $v.nats.enabled -}}
-{{- $args = append $args (printf "--natsAddr=nats://%s-nats.%s:4222" .Release.Name $domain) -}}
+{{- with $v.natsAddr -}}
+{{- $args = append $args (printf "--natsAddr=%s" .) -}}
 {{- end -}}
-{{- if $v.etcdAddr -}}
-{{- $args = append $args (printf "--etcdAddr=%s" $v.etcdAddr) -}}
-{{- else if $v.etcd.enabled -}}
-{{- $args = append $args (printf "--etcdAddr=%s-etcd.%s:2379" .Release.Name $domain) -}}
+{{- with $v.etcdAddr -}}
+{{- $args = append $args (printf "--etcdAddr=%s" .) -}}
 {{- end -}}
 {{- $args = concat $args (include "dynamo-operator.renderingArguments" . | fromYamlArray) -}}
 {{- if not $restricted -}}

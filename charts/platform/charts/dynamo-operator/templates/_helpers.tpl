@@ -120,3 +120,14 @@ imagePullSecrets:
 {{ div (mul 9216 (trimSuffix "Gi" $limit | int)) 10 }}MiB
 {{- end -}}
 {{- end -}}
+
+{{/* A duration such as 36h or 1h30m in whole seconds, those below one left out. */}}
+{{- define "dynamo-operator.seconds" -}}
+{{- $sum := 0.0 -}}
+{{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 -}}
+{{- range regexFindAll "[0-9]+(\\.[0-9]+)?(ms|s|m|h)" . -1 -}}
+{{- $unit := regexFind "[a-z]+$" . -}}
+{{- $sum = addf $sum (mulf (trimSuffix $unit . | float64) (index $units $unit)) -}}
+{{- end -}}
+{{- floor $sum | int -}}
+{{- end -}}

@@ -6,6 +6,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The Service of clients, which the operator is told of. */}}
+{{- define "nats.serviceName" -}}
+{{- default (include "nats.fullname" .) .Values.service.name -}}
+{{- end -}}
+
 {{- define "nats.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -45,9 +50,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- ternary .Values.config.cluster.replicas 1 .Values.config.cluster.enabled -}}
 {{- end -}}
 
-{{/* A size as the server takes it: 10Gi is 10G. */}}
+{{/*
+A size as the server takes it. Its letters are powers of 1024 and it wants one with every text, so that 10Gi is 10G to it, and what
+Kubernetes counts in thousands or without a unit is a number of bytes.
+*/}}
 {{- define "nats.size" -}}
-{{- toString . | trimSuffix "i" -}}
+{{- $number := regexFind "^[0-9]+" . -}}
+{{- $unit := trimPrefix $number . -}}
+{{- if hasSuffix "i" $unit -}}
+{{ trimSuffix "i" . }}
+{{- else -}}
+{{ mul (int64 $number) (index (dict "" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000) $unit) }}
+{{- end -}}
 {{- end -}}
 
 {{/* The server's configuration, which may be JSON. */}}
@@ -64,11 +78,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if $c.jetstream.enabled -}}
 {{- $jetstream := dict "max_memory_store" 0 "max_file_store" 0 -}}
 {{- if $c.jetstream.memoryStore.enabled -}}
-{{- $_ := set $jetstream "max_memory_store" (include "nats.size" $c.jetstream.memoryStore.maxSize) -}}
+{{- $size := include "nats.size" $c.jetstream.memoryStore.maxSize -}}
+{{- $_ := set $jetstream "max_memory_store" (ternary (int64 $size) $size (regexMatch "^[0-9]+$" $size)) -}}
 {{- end -}}
 {{- if $c.jetstream.fileStore.enabled -}}
 {{- $_ := set $jetstream "store_dir" $c.jetstream.fileStore.dir -}}
-{{- $_ = set $jetstream "max_file_store" (include "nats.size" (default $c.jetstream.fileStore.pvc.size $c.jetstream.fileStore.maxSize)) -}}
+{{- $size := include "nats.size" (default $c.jetstream.fileStore.pvc.size $c.jetstream.fileStore.maxSize) -}}
+{{- $_ = set $jetstream "max_file_store" (ternary (int64 $size) $size (regexMatch "^[0-9]+$" $size)) -}}
 {{- end -}}
 {{- $_ := set $server "jetstream" (mergeOverwrite $jetstream (deepCopy $c.jetstream.merge)) -}}
 {{- end -}}

@@ -39,7 +39,7 @@ data:
 apiVersion: v1
 kind: Service
 metadata:
-  name: {{ default (include "nats.fullname" .) .Values.service.name }}
+  name: {{ include "nats.serviceName" . }}
   namespace: {{ .Release.Namespace }}
   labels:
     {{- include "nats.labels" . | nindent 4 }}
@@ -89,6 +89,13 @@ spec:
       {{- include "nats.selectorLabels" . | nindent 6 }}
 {{- end -}}
 
+{{- define "nats.containerSecurity" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  capabilities:
+    drop: [ALL]
+{{- end -}}
+
 {{- define "nats.container" -}}
 name: nats
 image: {{ include "nats.image" (list . .Values.container.image) | quote }}
@@ -123,6 +130,7 @@ lifecycle:
   preStop:
     exec:
       command: [nats-server, -sl=ldm=/var/run/nats/nats.pid]
+{{ include "nats.containerSecurity" . }}
 volumeMounts:
 - {name: config, mountPath: /etc/nats-config}
 - {name: pid, mountPath: /var/run/nats}
@@ -146,6 +154,7 @@ args: [-pid, /var/run/nats/nats.pid, -config, /etc/nats-config/nats.conf]
 env:
 {{- include "nats.env" . }}
 {{- end }}
+{{ include "nats.containerSecurity" . }}
 volumeMounts:
 - {name: pid, mountPath: /var/run/nats}
 {{- range .Values.reloader.natsVolumeMountPrefixes }}
@@ -166,6 +175,16 @@ metadata:
 spec:
   enableServiceLinks: false
   terminationGracePeriodSeconds: 60
+  # One user for both containers, since the reloader signals the server. The group makes files of a claim theirs that a server wrote as
+  # root before.
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 1000
+    runAsGroup: 1000
+    fsGroup: 1000
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile:
+      type: RuntimeDefault
   # The reloader signals the server.
   shareProcessNamespace: true
   {{- with .Values.podTemplate.topologySpreadConstraints }}

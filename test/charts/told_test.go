@@ -1,0 +1,202 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	ournames "github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/charts"
+)
+
+// TestPodsAreToldOfWhatIsInstalled is about the addresses of NATS and etcd: those that were given, or those of Services of the release.
+func TestPodsAreToldOfWhatIsInstalled(t *testing.T) {
+	t.Parallel()
+	const (
+		here = ".dynamo-system.svc.cluster.local"
+		nats = "nats://dynamo-platform-nats" + here + ":4222"
+		etcd = "dynamo-platform-etcd" + here + ":2379"
+	)
+	for _, row := range []struct{ name, release, values, nats, etcd string }{
+		{"by default", "dynamo-platform", `{}`, nats, etcd},
+		{"without etcd", "dynamo-platform", `etcd: {enabled: false}`, nats, ""},
+		{"without NATS", "dynamo-platform", `nats: {enabled: false}`, "", etcd},
+		{"without NATS for clients", "dynamo-platform", `nats: {service: {enabled: false}}`, "", etcd},
+		{"of nothing", "dynamo-platform", `dynamo-operator: {nats: {enabled: false}, etcd: {enabled: false}}`, "", ""},
+		{"of others", "dynamo-platform", `{nats: {enabled: false}, etcd: {enabled: false}, dynamo-operator: {natsAddr: "nats://n:1", etcdAddr: "http://e:2"}}`,
+			"nats://n:1", "http://e:2"},
+		{"of others beside those of the release", "dynamo-platform", `dynamo-operator: {natsAddr: "nats://n:1", etcdAddr: "http://e:2"}`,
+			"nats://n:1", "http://e:2"},
+		{"of another port", "dynamo-platform", `nats: {config: {nats: {port: 4333}}}`, strings.Replace(nats, "4222", "4333", 1), etcd},
+		{"of another Service", "dynamo-platform", `nats: {service: {name: bus}}`, "nats://bus" + here + ":4222", etcd},
+		{"in another domain", "dynamo-platform", `dynamo-operator: {kubernetesClusterDomain: corp.example}`,
+			strings.Replace(nats, "cluster.local", "corp.example", 1), strings.Replace(etcd, "cluster.local", "corp.example", 1)},
+		{"in a release called after NATS", "our-nats", `{}`, "nats://our-nats" + here + ":4222", "our-nats-etcd" + here + ":2379"},
+		{"in a release called after etcd", "etcd-lab", `{}`, "nats://etcd-lab-nats" + here + ":4222", "etcd-lab" + here + ":2379"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			objects := named(t, renderAs(t, charts.Release{Name: row.release, Namespace: "dynamo-system", Values: set(t, row.values)}).Objects)
+			told := map[string]string{}
+			for _, arg := range manager(t, objects).Args {
+				flag, value, _ := strings.Cut(arg, "=")
+				told[flag] = value
+			}
+			if told["--natsAddr"] != row.nats || told["--etcdAddr"] != row.etcd {
+				t.Errorf("they are told of NATS at %q and etcd at %q", told["--natsAddr"], told["--etcdAddr"])
+			}
+			for _, address := range []string{row.nats, row.etcd} {
+				if host, _, inside := strings.Cut(strings.TrimPrefix(address, "nats://"), ".dynamo-system.svc."); inside {
+					serves(t, objects, host, address[strings.LastIndex(address, ":")+1:])
+				}
+			}
+		})
+	}
+}
+
+// TestTheOperatorsChartWorksAlone with the addresses that it is given: nobody installs the rest for it.
+func TestTheOperatorsChartWorksAlone(t *testing.T) {
+	t.Parallel()
+	alone, err := charts.Render(platform+"/charts/dynamo-operator", charts.Release{
+		Name: "dynamo-platform", Namespace: "dynamo-system", Values: set(t, `natsAddr: "nats://n:1"`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := named(t, alone.Objects)
+	ofTheirKinds(t, "alone", objects)
+	if got := effective(t, objects, "dynamo-system"); got.NATSAddress != "nats://n:1" || got.EtcdAddress != "" {
+		t.Errorf("pods are told of NATS at %q and etcd at %q", got.NATSAddress, got.EtcdAddress)
+	}
+}
+
+// serves checks that there is a Service with a port.
+func serves(t *testing.T, objects map[string]*unstructured.Unstructured, name, number string) {
+	t.Helper()
+	for _, p := range typed[corev1.Service](t, objects, "Service "+name).Spec.Ports {
+		if strconv.Itoa(int(p.Port)) == number {
+			return
+		}
+	}
+	t.Errorf("Service %s has no port %s", name, number)
+}
+
+// TestOnlyProductionHasAPriority holds for presets and overlays alike: there are clusters that refuse pods with the class.
+func TestOnlyProductionHasAPriority(t *testing.T) {
+	t.Parallel()
+	const critical = "system-cluster-critical"
+	got := map[string]string{}
+	for name, values := range presets(t) {
+		got[name] = priority(t, render(t, values).Objects)
+	}
+	for _, directory := range []string{"default", "overlays/development", "overlays/production", "overlays/restricted"} {
+		got["config/"+directory] = priority(t, build(t, filepath.Join(config, directory)))
+	}
+	want := map[string]string{
+		"default": "", "development": "", "multi-tenant": "", "production": critical,
+		"config/default": "", "config/overlays/development": "", "config/overlays/production": critical, "config/overlays/restricted": "",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if class := priority(t, render(t, set(t, `dynamo-operator: {controllerManager: {priorityClassName: high}}`)).Objects); class != "high" {
+		t.Errorf("one that is asked for is %q", class)
+	}
+}
+
+func priority(t *testing.T, objects []*unstructured.Unstructured) string {
+	t.Helper()
+	byName := named(t, objects)
+	for name := range byName {
+		if strings.HasPrefix(name, "Deployment ") {
+			return typed[appsv1.Deployment](t, byName, name).Spec.Template.Spec.PriorityClassName
+		}
+	}
+	t.Fatal("there is no Deployment")
+	return ""
+}
+
+func TestPrometheusIsToldOfEveryTypeThatHasMetrics(t *testing.T) {
+	t.Parallel()
+	got := map[string]string{}
+	for _, u := range render(t, set(t, `dynamo-operator: {monitoring: {podMonitor: {enabled: true}}}`)).Objects {
+		if u.GetKind() != "PodMonitor" {
+			continue
+		}
+		labels, _, _ := unstructured.NestedStringMap(u.Object, "spec", "selector", "matchLabels")
+		expressions, _, _ := unstructured.NestedSlice(u.Object, "spec", "selector", "matchExpressions")
+		endpoints, _, _ := unstructured.NestedSlice(u.Object, "spec", "podMetricsEndpoints")
+		if labels[ournames.LabelMetricsEnabled] != "true" || len(expressions) != 1 || len(endpoints) != 1 {
+			t.Fatalf("%s is %v", u.GetName(), u.Object)
+		}
+		one := expressions[0].(map[string]any)
+		if one["key"] != ournames.LabelComponentType || one["operator"] != "In" {
+			t.Errorf("%s selects by %v", u.GetName(), one)
+		}
+		for _, componentType := range one["values"].([]any) {
+			got[componentType.(string)] = endpoints[0].(map[string]any)["port"].(string)
+		}
+	}
+	want := map[string]string{
+		v1alpha1.ComponentTypeFrontend: ournames.PortHTTP, v1alpha1.ComponentTypeWorker: ournames.PortSystem,
+		v1alpha1.ComponentTypePrefill: ournames.PortSystem, v1alpha1.ComponentTypeDecode: ournames.PortSystem,
+		v1alpha1.ComponentTypePlanner: ournames.PortMetrics, v1alpha1.ComponentTypeEPP: ournames.PortMetrics,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ports of types (-want +got):\n%s", diff)
+	}
+}
+
+// TestNATSKeepsWhatItsClaimHolds is about units: the server's G is 1024 to the power of 3, Kubernetes' G is 1000.
+func TestNATSKeepsWhatItsClaimHolds(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[string]any{"10Gi": "10G", "512Mi": "512M", "10G": 10e9, "1000000": 1e6, "64k": 64e3} {
+		objects := named(t, render(t, set(t, fmt.Sprintf(`nats: {config: {jetstream: {fileStore: {pvc: {size: %q}}}}}`, size))).Objects)
+		server := struct {
+			JetStream map[string]any `json:"jetstream"`
+		}{}
+		if err := json.Unmarshal([]byte(typed[corev1.ConfigMap](t, objects, "ConfigMap dynamo-platform-nats-config").Data["nats.conf"]), &server); err != nil {
+			t.Fatal(err)
+		}
+		if got := server.JetStream["max_file_store"]; got != want {
+			t.Errorf("with a claim of %s it keeps %v", size, got)
+		}
+		claim := typed[appsv1.StatefulSet](t, objects, "StatefulSet dynamo-platform-nats").Spec.VolumeClaimTemplates[0]
+		if got := claim.Spec.Resources.Requests.Storage().String(); got != size && size != "1000000" {
+			t.Errorf("the claim of %s is one of %s", size, got)
+		}
+	}
+}
+
+// TestAccountsOfWorkloadsOutliveARestrictedOperator since pods run under them.
+func TestAccountsOfWorkloadsOutliveARestrictedOperator(t *testing.T) {
+	t.Parallel()
+	objects := named(t, render(t, presets(t)["multi-tenant"]).Objects)
+	var kept []string
+	for name, u := range objects {
+		if u.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+			kept = append(kept, name)
+		}
+	}
+	slices.Sort(kept)
+	want := []string{
+		"Role epp-role", "Role planner-role", "RoleBinding epp-binding", "RoleBinding planner-binding",
+		"ServiceAccount epp-serviceaccount", "ServiceAccount planner-serviceaccount",
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
