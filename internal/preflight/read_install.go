@@ -122,4 +122,3 @@ func (r reader) readRights(ctx context.Context) error {
 	}
 	return nil
 }
-

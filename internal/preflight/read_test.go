@@ -100,16 +100,16 @@ func TestAWebhookIsAskedAboutWhatItSelects(t *testing.T) {
 		set  labels.Set
 		want bool
 	}{
-		"every namespace":            {hook{rules: graph}, there, true},
-		"every one, unread":          {hook{rules: graph}, nil, true},
-		"this namespace":             {hook{rules: graph, namespaces: only}, here, true},
-		"another namespace":          {hook{rules: graph, namespaces: only}, there, false},
-		"unread":                     {hook{rules: graph, namespaces: only}, nil, false},
-		"an empty selector, unread":  {hook{rules: graph, namespaces: &metav1.LabelSelector{}}, nil, true},
-		"labelled objects":           {hook{rules: graph, objects: only}, here, false},
-		"another kind":               {hook{rules: rule("dynamomodels", admissionregistrationv1.Create)}, here, false},
-		"every kind":                 {hook{rules: rule("*", admissionregistrationv1.OperationAll)}, here, true},
-		"updates":                    {hook{rules: rule(graphs, admissionregistrationv1.Update)}, here, false},
+		"every namespace":           {hook{rules: graph}, there, true},
+		"every one, unread":         {hook{rules: graph}, nil, true},
+		"this namespace":            {hook{rules: graph, namespaces: only}, here, true},
+		"another namespace":         {hook{rules: graph, namespaces: only}, there, false},
+		"unread":                    {hook{rules: graph, namespaces: only}, nil, false},
+		"an empty selector, unread": {hook{rules: graph, namespaces: &metav1.LabelSelector{}}, nil, true},
+		"labelled objects":          {hook{rules: graph, objects: only}, here, false},
+		"another kind":              {hook{rules: rule("dynamomodels", admissionregistrationv1.Create)}, here, false},
+		"every kind":                {hook{rules: rule("*", admissionregistrationv1.OperationAll)}, here, true},
+		"updates":                   {hook{rules: rule(graphs, admissionregistrationv1.Update)}, here, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,10 +140,10 @@ func TestEachPresetAsksForTheRightsThatItNeeds(t *testing.T) {
 	got := map[Preset]answers{}
 	for _, p := range Presets() {
 		got[p] = answers{
-			clusterRole: has(p, "create", "clusterroles.rbac.authorization.k8s.io", ""),
-			role:        has(p, "create", "roles.rbac.authorization.k8s.io", "i"),
-			escalate:    has(p, "escalate", "clusterroles.rbac.authorization.k8s.io", ""),
-			webhooks:    has(p, "create", "mutatingwebhookconfigurations.admissionregistration.k8s.io", ""),
+			clusterRole:  has(p, "create", "clusterroles.rbac.authorization.k8s.io", ""),
+			role:         has(p, "create", "roles.rbac.authorization.k8s.io", "i"),
+			escalate:     has(p, "escalate", "clusterroles.rbac.authorization.k8s.io", ""),
+			webhooks:     has(p, "create", "mutatingwebhookconfigurations.admissionregistration.k8s.io", ""),
 			statefulSets: has(p, "create", "statefulsets.apps", "i"), policies: has(p, "create", "networkpolicies.networking.k8s.io", "i"),
 		}
 	}
