@@ -142,7 +142,7 @@ sbom: build ## Write what the operator is made of to bin/operator.sbom.json
 ##@ Ship it
 
 .PHONY: charts
-charts: prerequisites ## Pack both charts into dist/
+charts: prerequisites ## Pack both charts into dist/ as they are; make release gives them a version and a registry
 	@$(TOOL) helm package --destination dist charts/crds charts/platform
 
 # Version of what is shipped, and what is before the names of images, for example REPOSITORY=registry.example.com/team.
@@ -152,7 +152,7 @@ REPOSITORY ?=
 .PHONY: images
 images: prerequisites ## Write the images of operator and mocker as OCI archives, for amd64 and arm64, to dist/; no Docker is needed
 	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run -C tools ./image -root $(CURDIR) -out $(CURDIR)/dist \
-		-version '$(VERSION)' -repository '$(REPOSITORY)' -revision "$$(git rev-parse HEAD)"
+		-version '$(VERSION)' -repository '$(REPOSITORY)' -revision "$$(git describe --always --abbrev=40 --dirty --exclude='*')"
 
 .PHONY: release
 release: prerequisites ## Write charts, images, what they are made of, checksums and what is new in VERSION to dist/VERSION

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
@@ -47,12 +47,14 @@ func dumpCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "dump",
 		Short: "Print every graph, component, model and request of a cluster, fit to be applied again",
 		Long: "Print all objects of nvidia.com as one List that kubectl applies, of all namespaces or of one. What the cluster and the\n" +
-			"operator add is left out: status, identity, and objects that others made, which come back with these. Namespaces,\n" +
-			"Secrets, ConfigMaps and claims that graphs refer to are not part of it and have to be there first.\n\n" +
+			"operator add is left out: status, identity, and objects that these or their pods made, which come back with them.\n" +
+			"Objects that a controller of somebody else made are left out, too, and named on standard error: they come back with\n" +
+			"what made them. Namespaces, Secrets, ConfigMaps and claims that graphs refer to are not part of it and have to be\n" +
+			"there first. Requests that are restored begin anew: they profile again.\n\n" +
 			"Exit code 0 means that all is well, 1 that the cluster could not be read, 2 that the command line was not understood.",
 		Example: dumpExamples,
 		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), streams.Out) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), streams) },
 	}
 	o.bind(cmd)
 	f := cmd.Flags()
@@ -63,7 +65,7 @@ func dumpCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func dumpOutputs() []string { return []string{outputYAML, outputJSON} }
 
-func (o *dumpOptions) run(ctx context.Context, out io.Writer) error {
+func (o *dumpOptions) run(ctx context.Context, streams genericiooptions.IOStreams) error {
 	if !slices.Contains(dumpOutputs(), o.output) {
 		return usagef("--output %q is not one of %s", o.output, strings.Join(dumpOutputs(), ", "))
 	}
@@ -71,20 +73,39 @@ func (o *dumpOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	found, err := everything(ctx, config, o.namespace)
+	if err := namespaceExists(ctx, config, o.namespace()); err != nil {
+		return err
+	}
+	found, err := everything(ctx, config, o.namespace())
 	if err != nil {
 		return err
 	}
-	items := []any{}
-	for _, object := range dump.Objects(found) {
-		items = append(items, object.Object)
+	kept, foreign := dump.Objects(found)
+	for _, object := range foreign {
+		controller := metav1.GetControllerOfNoCopy(object)
+		say(streams.ErrOut, "left out: %s %s/%s, which %s %s made and has to make again", object.GetKind(), object.GetNamespace(), object.GetName(), controller.Kind, controller.Name)
 	}
-	list := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "List", "items": items}}
 	var printer printers.ResourcePrinter = &printers.YAMLPrinter{}
 	if o.output == outputJSON {
 		printer = &printers.JSONPrinter{}
 	}
-	return written(printer.PrintObj(list, out))
+	return written(printer.PrintObj(listOf(kept), streams.Out))
+}
+
+// namespaceExists refuses a namespace that is not there: an empty backup of a name with a mistake in it would be found out too late. Who
+// may not look at namespaces is believed.
+func namespaceExists(ctx context.Context, config *rest.Config, name string) error {
+	if name == "" {
+		return nil
+	}
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if _, err := core.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no namespace %q", name)
+	}
+	return nil
 }
 
 // everything reads all objects of our group. A kind that the cluster does not serve has no objects.

@@ -42,6 +42,7 @@ func TestCommandLinesEndAsTheyShould(t *testing.T) {
 		"unknown command":           {"rendr", exitUsage, "error: unknown command \"rendr\"\nSee 'kubectl dynamo --help' for usage.\n"},
 		"unknown form of a dump":    {"dump -o name", exitUsage, "error: --output \"name\" is not one of yaml, json\nSee 'kubectl dynamo dump --help' for usage.\n"},
 		"unknown form of findings":  {"preflight -o yaml", exitUsage, "error: --output \"yaml\" is not one of table, json\nSee 'kubectl dynamo preflight --help' for usage.\n"},
+		"unknown preset":            {"preflight --preset staging", exitUsage, "error: --preset \"staging\" is not one of development, production, multi-tenant\nSee 'kubectl dynamo preflight --help' for usage.\n"},
 		"unknown flag":              {"render --file x", exitUsage, "error: unknown flag: --file" + see},
 		"no file":                   {"render", exitUsage, "error: say what to render with -f FILE" + see},
 		"an argument":               {"render testdata/graph.yaml", exitUsage, `error: unexpected argument "testdata/graph.yaml"` + see},

@@ -23,12 +23,7 @@ func outputs() []string { return []string{outputYAML, outputJSON, outputName} }
 // write prints objects. YAML is one document for each, JSON is one List, because that is what kubectl reads.
 func write(out io.Writer, format string, objects []*unstructured.Unstructured) error {
 	if format == outputJSON {
-		items := make([]any, 0, len(objects))
-		for _, o := range objects {
-			items = append(items, o.Object)
-		}
-		list := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "List", "items": items}}
-		return written((&printers.JSONPrinter{}).PrintObj(list, out))
+		return written((&printers.JSONPrinter{}).PrintObj(listOf(objects), out))
 	}
 	var printer printers.ResourcePrinter = &printers.YAMLPrinter{}
 	if format == outputName {
@@ -40,6 +35,15 @@ func write(out io.Writer, format string, objects []*unstructured.Unstructured) e
 		}
 	}
 	return nil
+}
+
+// listOf is one object that holds others, as kubectl reads it.
+func listOf(objects []*unstructured.Unstructured) *unstructured.Unstructured {
+	items := make([]any, 0, len(objects))
+	for _, o := range objects {
+		items = append(items, o.Object)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "List", "items": items}}
 }
 
 func written(err error) error {

@@ -25,6 +25,9 @@ const preflightTime = time.Minute
 const preflightExamples = `  # Is this cluster ready for the operator, and for graphs in this namespace?
   kubectl dynamo preflight -n team-a
 
+  # May I install an operator for this namespace alone?
+  kubectl dynamo preflight -n team-a --install-namespace team-a --preset multi-tenant
+
   # In a pipeline: what stands in the way
   kubectl dynamo preflight -o json | jq '.findings[] | select(.state == "problem")'`
 
@@ -33,6 +36,7 @@ type preflightOptions struct {
 	clusterOptions
 
 	install string
+	preset  string
 	output  string
 }
 
@@ -53,15 +57,30 @@ func preflightCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.bind(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.install, "install-namespace", "dynamo-system", "namespace that the operator is, or will be, installed in")
+	f.StringVar(&o.preset, "preset", "", "preset of the chart dynamo-platform to install with: "+strings.Join(presets(), ", "))
 	f.StringVarP(&o.output, "output", "o", outputTable, "output format: "+strings.Join(preflightOutputs(), ", "))
 	return cmd
 }
 
 func preflightOutputs() []string { return []string{outputTable, outputJSON} }
 
+// presets are those that can be named.
+func presets() []string {
+	var all []string
+	for _, p := range preflight.Presets() {
+		if p != preflight.PresetNone {
+			all = append(all, string(p))
+		}
+	}
+	return all
+}
+
 func (o *preflightOptions) run(ctx context.Context, streams genericiooptions.IOStreams) error {
 	if !slices.Contains(preflightOutputs(), o.output) {
 		return usagef("--output %q is not one of %s", o.output, strings.Join(preflightOutputs(), ", "))
+	}
+	if o.preset != "" && !slices.Contains(presets(), o.preset) {
+		return usagef("--preset %q is not one of %s", o.preset, strings.Join(presets(), ", "))
 	}
 	config, namespace, err := o.connect()
 	if err != nil {
@@ -70,7 +89,7 @@ func (o *preflightOptions) run(ctx context.Context, streams genericiooptions.IOS
 	ctx, cancel := context.WithTimeout(ctx, preflightTime)
 	defer cancel()
 	facts, err := preflight.Read(ctx, preflight.Question{
-		Config: config, Namespace: namespace, Install: o.install, Clock: clock.RealClock{},
+		Config: config, Namespace: namespace, Install: o.install, Preset: preflight.Preset(o.preset), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return err

@@ -51,19 +51,36 @@ metadata:
   annotations: {note: mine}
 spec: {modelName: acme/tiny-1b}
 `)
-	if diff := cmp.Diff([]*unstructured.Unstructured{want}, Objects([]*unstructured.Unstructured{given})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	got, foreign := Objects([]*unstructured.Unstructured{given})
+	if diff := cmp.Diff([]*unstructured.Unstructured{want}, got); diff != "" || len(foreign) > 0 {
+		t.Errorf("%d of others (-want +got):\n%s", len(foreign), diff)
 	}
 }
 
 func TestChildrenAndWhatIsBeingDeletedAreLeftOut(t *testing.T) {
 	t.Parallel()
-	got := Objects([]*unstructured.Unstructured{
+	got, foreign := Objects([]*unstructured.Unstructured{
+		object(t, `{kind: G, metadata: {name: g, uid: u, deletionTimestamp: "2026-01-01T00:00:00Z"}}`),
 		object(t, "{kind: A, metadata: {name: child, ownerReferences: [{kind: G, name: g, uid: u, apiVersion: v, controller: true}]}}"),
-		object(t, `{kind: A, metadata: {name: going, deletionTimestamp: "2026-01-01T00:00:00Z"}}`),
+		object(t, "{kind: M, metadata: {name: worker, ownerReferences: [{kind: Pod, name: p, uid: p, apiVersion: v1, controller: true}]}}"),
 	})
-	if len(got) > 0 {
-		t.Errorf("got %v", got)
+	if len(got)+len(foreign) > 0 {
+		t.Errorf("got %v and %v", got, foreign)
+	}
+}
+
+func TestWhatAControllerOfOthersMadeIsTold(t *testing.T) {
+	t.Parallel()
+	got, foreign := Objects([]*unstructured.Unstructured{
+		object(t, "{kind: G, metadata: {name: b, ownerReferences: [{kind: Platform, name: p, uid: u, apiVersion: example.com/v1, controller: true}]}}"),
+		object(t, "{kind: G, metadata: {name: a, ownerReferences: [{kind: Platform, name: p, uid: u, apiVersion: example.com/v1, controller: true}]}}"),
+		object(t, "{kind: G, metadata: {name: c, ownerReferences: [{kind: Platform, name: p, uid: u, apiVersion: example.com/v1}]}}"),
+	})
+	if len(got) != 1 || got[0].GetName() != "c" {
+		t.Errorf("kept %v", got)
+	}
+	if len(foreign) != 2 || foreign[0].GetName() != "a" || foreign[1].GetName() != "b" {
+		t.Errorf("told of %v", foreign)
 	}
 }
 
@@ -76,13 +93,14 @@ func TestTheOrderDependsOnNamesAlone(t *testing.T) {
 	} {
 		all = append(all, object(t, text))
 	}
-	want := Objects(all)
+	want, _ := Objects(all)
 	if diff := cmp.Diff(all, want); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for range 10 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		if diff := cmp.Diff(want, Objects(all)); diff != "" {
+		if got, _ := Objects(all); cmp.Diff(want, got) != "" {
+			diff := cmp.Diff(want, got)
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}

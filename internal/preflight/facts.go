@@ -17,6 +17,8 @@ type Facts struct {
 	Server string
 	// Namespace is where graphs are to run.
 	Namespace string
+	// Preset is how the operator is to be installed.
+	Preset Preset
 	// Definitions are those of our group that the cluster has.
 	Definitions []Definition
 	// Expected are the names of all definitions of our group.
@@ -74,13 +76,15 @@ type Webhook struct {
 	Endpoints int
 	// Trusted tells that there is a certificate authority.
 	Trusted bool
+	// Asked tells that it is sent a graph that is made in the namespace.
+	Asked bool
 	// Required tells that writes fail while it does not answer.
 	Required bool
 }
 
 // Trial is an attempt to create a graph without storing it.
 type Trial struct {
-	// Sent tells that there was one.
+	// Sent tells that there was one, and that it got as far as the webhooks.
 	Sent bool
 	// Unanswered is the error of a webhook that could not be called.
 	Unanswered string
@@ -107,6 +111,26 @@ type Operator struct {
 	// Reference tells that it is not ours.
 	Reference bool
 	Ready     int32
+	// Release is the Helm release that owns it, namespace/name; empty if none does.
+	Release string
+	// Bundled are further Deployments of a release of the reference, which ours does not have.
+	Bundled []string
+}
+
+// Preset is one of the ways to install that the charts have values for. The empty one is without any of those.
+type Preset string
+
+// The presets of the chart dynamo-platform.
+const (
+	PresetNone        Preset = ""
+	PresetDevelopment Preset = "development"
+	PresetProduction  Preset = "production"
+	PresetMultiTenant Preset = "multi-tenant"
+)
+
+// Presets are all of them.
+func Presets() []Preset {
+	return []Preset{PresetNone, PresetDevelopment, PresetProduction, PresetMultiTenant}
 }
 
 // Lease is one by which operators keep out of each other's way.

@@ -98,7 +98,8 @@ func judgeDefinitions(f Facts) []Finding {
 	}
 	if len(different) > 0 {
 		findings = append(findings, Finding{
-			State: Warning, Found: "of another release: " + list(different), Advice: "upgrade the chart dynamo-crds before dynamo-platform",
+			State: Warning, Found: "of another release than this program: " + list(different),
+			Advice: "if they are older, upgrade the chart dynamo-crds before dynamo-platform; if newer, use the kubectl-dynamo of their release",
 		})
 	}
 	if len(releases) > 1 {
@@ -125,7 +126,13 @@ func list(all []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:shown], ", "), len(all)-shown)
 }
 
+// judgeStorage looks for what the claims of NATS and etcd are made from. Without it a new installation would wait for ever; one that is
+// there has got over that.
 func judgeStorage(f Facts) []Finding {
+	missing := Problem
+	if f.Preset == PresetDevelopment || len(f.Operators) > 0 {
+		missing = Warning
+	}
 	var defaults, all []string
 	for _, c := range f.StorageClasses {
 		all = append(all, c.Name)
@@ -135,10 +142,10 @@ func judgeStorage(f Facts) []Finding {
 	}
 	switch {
 	case len(all) == 0:
-		return one(Warning, "no storage class", "install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false")
+		return one(missing, "no storage class", "install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false, as --preset development does")
 	case len(defaults) == 0:
-		return one(Warning, "no default among "+list(all),
-			"kubectl annotate storageclass "+all[0]+" storageclass.kubernetes.io/is-default-class=true, or name one in every claim")
+		return one(missing, "no default among "+list(all), "kubectl annotate storageclass "+all[0]+" storageclass.kubernetes.io/is-default-class=true, "+
+			"or set nats.config.jetstream.fileStore.pvc.storageClassName and etcd.persistence.storageClass")
 	case len(defaults) > 1:
 		return one(Warning, "several defaults: "+list(defaults), "keep the annotation on one; the newest is taken")
 	}

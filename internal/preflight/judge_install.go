@@ -5,6 +5,7 @@ package preflight
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -43,11 +44,22 @@ func judgeWebhooks(f Facts) []Finding {
 	if len(findings) > 0 {
 		return findings
 	}
-	found := fmt.Sprintf("%d with endpoints and a certificate authority", len(f.Webhooks))
-	if f.Trial.Sent {
-		found += "; a graph sent for admission was answered"
+	return one(OK, fmt.Sprintf("%d with endpoints and a certificate authority%s", len(f.Webhooks), judgeTrial(f)), "")
+}
+
+// judgeTrial says what a graph that was taken proves: that a webhook was reached, if one was asked that nobody may pass without.
+func judgeTrial(f Facts) string {
+	asked := slices.ContainsFunc(f.Webhooks, func(w Webhook) bool { return w.Asked })
+	needed := slices.ContainsFunc(f.Webhooks, func(w Webhook) bool { return w.Asked && w.Required })
+	switch {
+	case !asked:
+		return "; not asked about graphs in namespace " + f.Namespace
+	case !f.Trial.Sent:
+		return "; no graph could be sent for admission to namespace " + f.Namespace
+	case !needed:
+		return "; whether they were reached is not known, since graphs are taken without their answer"
 	}
-	return one(OK, found, "")
+	return "; a graph sent for admission was answered"
 }
 
 func judgeInstall(f Facts) []Finding {
@@ -87,6 +99,7 @@ func judgeOperators(f Facts) []Finding {
 	by := map[string][]Operator{}
 	for _, o := range f.Operators {
 		by[o.Restricted] = append(by[o.Restricted], o)
+		findings = append(findings, judgeOperator(o)...)
 	}
 	for scope, all := range by {
 		if len(all) > 1 {
@@ -96,21 +109,7 @@ func judgeOperators(f Facts) []Finding {
 			})
 		}
 	}
-	for _, o := range f.Operators {
-		switch {
-		case o.Reference:
-			findings = append(findings, Finding{
-				State: Warning, Found: fmt.Sprintf("the reference operator %s/%s for %s", o.Namespace, o.Name, scopeName(o.Restricted)),
-				Advice: "upgrade its Helm release in place, or uninstall it first; its graphs go on running",
-			})
-		case o.Ready == 0:
-			findings = append(findings, Finding{
-				State: Problem, Found: fmt.Sprintf("%s/%s is not ready", o.Namespace, o.Name),
-				Advice: fmt.Sprintf("kubectl -n %s describe deployment %s", o.Namespace, o.Name),
-			})
-		}
-	}
-	if leading := alive(f.Leaders); len(leading) > 1 {
+	if leading := alive(slices.DeleteFunc(slices.Clone(f.Leaders), f.ofOneNamespace)); len(leading) > 1 {
 		findings = append(findings, Finding{
 			State: Problem, Found: "operators lead in several namespaces: " + list(leading),
 			Advice: "give them one leaderElection.namespace, or uninstall all but one",
@@ -134,6 +133,30 @@ func judgeOperators(f Facts) []Finding {
 	return one(OK, list(described(f.Operators)), "")
 }
 
+// judgeOperator looks at one alone.
+func judgeOperator(o Operator) []Finding {
+	if !o.Reference {
+		if o.Ready > 0 {
+			return nil
+		}
+		return one(Problem, fmt.Sprintf("%s/%s is not ready", o.Namespace, o.Name), fmt.Sprintf("kubectl -n %s describe deployment %s", o.Namespace, o.Name))
+	}
+	findings := one(Warning, fmt.Sprintf("the reference operator %s/%s for %s", o.Namespace, o.Name, scopeName(o.Restricted)),
+		"upgrade its Helm release in place, or uninstall it first; its graphs go on running")
+	if len(o.Bundled) > 0 {
+		findings = append(findings, one(Warning, fmt.Sprintf("the Helm release %s of the reference also has %s", o.Release, list(o.Bundled)),
+			"an upgrade in place takes them away: annotate their objects with helm.sh/resource-policy=keep before, see docs/guides/upgrade.md")...)
+	}
+	return findings
+}
+
+// ofOneNamespace tells that a Lease is that of operators which keep to a namespace: they lead beside those of the whole cluster.
+func (f Facts) ofOneNamespace(l Lease) bool {
+	return slices.ContainsFunc(f.Operators, func(o Operator) bool {
+		return o.Restricted != "" && (o.Restricted == l.Namespace || o.Namespace == l.Namespace)
+	}) || slices.Contains(alive(f.Claims), l.Namespace)
+}
+
 func scopeName(restricted string) string {
 	if restricted == "" {
 		return "the whole cluster"
@@ -153,7 +176,11 @@ func addresses(all []Operator) []string {
 func described(all []Operator) []string {
 	var texts []string
 	for _, o := range all {
-		texts = append(texts, fmt.Sprintf("%s/%s for %s", o.Namespace, o.Name, scopeName(o.Restricted)))
+		image := ""
+		if o.Image != "" {
+			image = " (" + path.Base(o.Image) + ")"
+		}
+		texts = append(texts, fmt.Sprintf("%s/%s%s for %s", o.Namespace, o.Name, image, scopeName(o.Restricted)))
 	}
 	slices.Sort(texts)
 	return texts

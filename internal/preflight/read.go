@@ -25,9 +25,11 @@ import (
 // Question is what to find out, and where.
 type Question struct {
 	Config *rest.Config
-	// Namespace is where graphs are to run, Install where the operator is to be installed.
+	// Namespace is where graphs are to run, Install where the operator is to be installed, and Preset how.
 	Namespace, Install string
-	Clock              clock.PassiveClock
+	Preset             Preset
+	// Clock is asked if the server does not tell its time.
+	Clock clock.PassiveClock
 }
 
 // reader gathers facts.
@@ -42,7 +44,10 @@ type reader struct {
 
 // Read gathers facts. A fact that may not be read, or cannot, is noted as such; only a server that does not answer is an error.
 func Read(ctx context.Context, q Question) (Facts, error) {
-	facts := Facts{Namespace: q.Namespace, Unread: map[Check]string{}, Now: q.Clock.Now()}
+	facts := Facts{Namespace: q.Namespace, Preset: q.Preset, Unread: map[Check]string{}, Now: q.Clock.Now()}
+	told := &serverTime{}
+	q.Config = rest.CopyConfig(q.Config)
+	q.Config.Wrap(told.wrap)
 	r := reader{Question: q, facts: &facts}
 	var err error
 	if r.core, err = kubernetes.NewForConfig(q.Config); err != nil {
@@ -59,6 +64,9 @@ func Read(ctx context.Context, q Question) (Facts, error) {
 		return facts, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	facts.Server = server.GitVersion
+	if now, ok := told.last(); ok {
+		facts.Now = now
+	}
 	for _, step := range []struct {
 		checks []Check
 		read   func(context.Context) error

@@ -11,18 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
-	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
 // readDefinitions compares the definitions of the cluster with those that are part of this program.
@@ -74,91 +68,40 @@ func release(annotations map[string]string) string {
 	return namespace + "/" + name
 }
 
-func (r reader) readWebhooks(ctx context.Context) error {
-	configurations, err := r.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, c := range configurations.Items {
-		for _, w := range c.Webhooks {
-			if !slices.ContainsFunc(w.Rules, isOurs) {
-				continue
-			}
-			fact := Webhook{
-				Configuration: c.Name, Name: w.Name, Trusted: len(w.ClientConfig.CABundle) > 0,
-				Required: w.FailurePolicy == nil || *w.FailurePolicy == admissionregistrationv1.Fail,
-			}
-			if s := w.ClientConfig.Service; s != nil {
-				fact.Service = s.Namespace + "/" + s.Name
-				if fact.Endpoints, err = r.endpoints(ctx, s.Namespace, s.Name); err != nil {
-					return err
-				}
-			}
-			r.facts.Webhooks = append(r.facts.Webhooks, fact)
-		}
-	}
-	if len(r.facts.Webhooks) > 0 {
-		r.facts.Trial = r.try(ctx)
-	}
-	return nil
-}
-
-func isOurs(rule admissionregistrationv1.RuleWithOperations) bool {
-	return slices.Contains(rule.APIGroups, v1alpha1.GroupVersion.Group)
-}
-
-// endpoints counts those of a Service that are ready.
-func (r reader) endpoints(ctx context.Context, namespace, service string) (int, error) {
-	slicesOf := labels.Set{discoveryv1.LabelServiceName: service}.String()
-	found, err := r.core.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: slicesOf})
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, s := range found.Items {
-		for _, e := range s.Endpoints {
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				n++
-			}
-		}
-	}
-	return n, nil
-}
-
-// try sends a graph for admission without storing it. Whatever is said about the graph, the webhook was reached, unless the
-// server says that it could not call it.
-func (r reader) try(ctx context.Context) Trial {
-	graph := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "DynamoGraphDeployment",
-		"metadata": map[string]any{"generateName": "preflight-"},
-		"spec": map[string]any{"services": map[string]any{"Frontend": map[string]any{
-			"componentType": "frontend", "extraPodSpec": map[string]any{"mainContainer": map[string]any{"image": "preflight"}},
-		}}},
-	}}
-	resource := v1alpha1.GroupVersion.WithResource("dynamographdeployments")
-	_, err := r.dynamic.Resource(resource).Namespace(r.Namespace).Create(ctx, graph, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
-		return Trial{Sent: true, Unanswered: err.Error()}
-	}
-	return Trial{Sent: err == nil}
-}
-
 // rights are what is asked for.
 func (q Question) rights() []Right {
-	return []Right{
-		{Install: true, Verb: "create", Resource: "customresourcedefinitions.apiextensions.k8s.io"},
-		{Install: true, Verb: "create", Resource: "clusterroles.rbac.authorization.k8s.io"},
-		{Install: true, Verb: "create", Resource: "clusterrolebindings.rbac.authorization.k8s.io"},
-		{Install: true, Verb: "create", Resource: "validatingwebhookconfigurations.admissionregistration.k8s.io"},
-		{Install: true, Verb: "create", Resource: "deployments.apps", Namespace: q.Install},
-		{Install: true, Verb: "create", Resource: "secrets", Namespace: q.Install},
-		{Install: true, Verb: "create", Resource: "serviceaccounts", Namespace: q.Install},
-		{Verb: "create", Resource: "dynamographdeployments.nvidia.com", Namespace: q.Namespace},
-		{Verb: "patch", Resource: "dynamographdeployments.nvidia.com", Namespace: q.Namespace},
-		{Verb: "delete", Resource: "dynamographdeployments.nvidia.com", Namespace: q.Namespace},
-		{Verb: "list", Resource: "pods", Namespace: q.Namespace},
-		{Verb: "get", Resource: "pods/log", Namespace: q.Namespace},
+	return append(q.installRights(),
+		Right{Verb: "create", Resource: "dynamographdeployments.nvidia.com", Namespace: q.Namespace},
+		Right{Verb: "patch", Resource: "dynamographdeployments.nvidia.com", Namespace: q.Namespace},
+		Right{Verb: "delete", Resource: "dynamographdeployments.nvidia.com", Namespace: q.Namespace},
+		Right{Verb: "list", Resource: "pods", Namespace: q.Namespace},
+		Right{Verb: "get", Resource: "pods/log", Namespace: q.Namespace},
+	)
+}
+
+// installRights are those of whoever installs the platform: the kinds that it consists of, and the right to hand out rights. An
+// operator of one namespace has nothing outside of it, and its definitions are there already.
+func (q Question) installRights() []Right {
+	var all []Right
+	add := func(namespace, verb string, resources ...string) {
+		for _, resource := range resources {
+			all = append(all, Right{Install: true, Verb: verb, Resource: resource, Namespace: namespace})
+		}
 	}
+	const rbac = ".rbac.authorization.k8s.io"
+	if q.Preset == PresetMultiTenant {
+		add(q.Install, "escalate", "roles"+rbac)
+	} else {
+		add("", "create", "customresourcedefinitions.apiextensions.k8s.io", "clusterroles"+rbac, "clusterrolebindings"+rbac,
+			"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io")
+		add("", "escalate", "clusterroles"+rbac)
+	}
+	add(q.Install, "create", "deployments.apps", "statefulsets.apps", "services", "configmaps", "secrets", "serviceaccounts",
+		"roles"+rbac, "rolebindings"+rbac, "poddisruptionbudgets.policy")
+	if q.Preset == PresetProduction || q.Preset == PresetMultiTenant {
+		add(q.Install, "create", "networkpolicies.networking.k8s.io")
+	}
+	return all
 }
 
 func (r reader) readRights(ctx context.Context) error {
@@ -178,59 +121,4 @@ func (r reader) readRights(ctx context.Context) error {
 		r.facts.Rights = append(r.facts.Rights, right)
 	}
 	return nil
-}
-
-func (r reader) readOperators(ctx context.Context) error {
-	deployments, err := r.core.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		LabelSelector: "app.kubernetes.io/name=dynamo-operator",
-	})
-	if err != nil {
-		return err
-	}
-	for _, d := range deployments.Items {
-		if o, ok := operatorOf(d); ok {
-			r.facts.Operators = append(r.facts.Operators, o)
-		}
-	}
-	if r.facts.Leaders, err = r.leases(ctx, "dynamo.nvidia.com"); err != nil {
-		return err
-	}
-	r.facts.Claims, err = r.leases(ctx, names.ScopeLease)
-	return err
-}
-
-// operatorOf reads a Deployment, if it is that of an operator. The reference has a proxy beside the operator.
-func operatorOf(d appsv1.Deployment) (Operator, bool) {
-	o := Operator{Namespace: d.Namespace, Name: d.Name, Ready: d.Status.ReadyReplicas}
-	found := false
-	for _, c := range d.Spec.Template.Spec.Containers {
-		switch c.Name {
-		case "kube-rbac-proxy":
-			o.Reference = true
-		case "manager":
-			found, o.Image = true, c.Image
-			for _, arg := range c.Args {
-				if namespace, ok := strings.CutPrefix(strings.TrimLeft(arg, "-"), "restrictedNamespace="); ok {
-					o.Restricted = namespace
-				}
-			}
-		}
-	}
-	return o, found
-}
-
-func (r reader) leases(ctx context.Context, name string) ([]Lease, error) {
-	found, err := r.core.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	if err != nil {
-		return nil, err
-	}
-	var all []Lease
-	for _, l := range found.Items {
-		holder := ""
-		if l.Spec.HolderIdentity != nil {
-			holder = *l.Spec.HolderIdentity
-		}
-		all = append(all, Lease{Namespace: l.Namespace, Holder: holder, Alive: holder != "" && r.alive(l.Spec.RenewTime, l.Spec.LeaseDurationSeconds)})
-	}
-	return all, nil
 }

@@ -81,19 +81,24 @@ func (r release) platform(ctx context.Context, d definition, architecture string
 	if err := r.compile(ctx, d, architecture, program); err != nil {
 		return platformImage{}, err
 	}
+	content, plain, err := layer(program, d)
+	if err != nil {
+		return platformImage{}, err
+	}
+	made, err := r.assemble(d, architecture, content, plain)
+	if err != nil {
+		return platformImage{}, err
+	}
 	var bill bytes.Buffer
-	if err := bom.Write(&bill, program); err != nil {
+	subject := bom.Subject{Version: r.version, Image: r.reference(d), Digest: made.descriptor.Digest.String()}
+	if err := bom.Write(&bill, program, subject); err != nil {
 		return platformImage{}, err
 	}
 	path := filepath.Join(r.directory, d.name+"-"+r.version+"-linux-"+architecture+".sbom.json")
 	if err := os.WriteFile(path, bill.Bytes(), 0o644); err != nil {
 		return platformImage{}, fmt.Errorf("write what the program is made of: %w", err)
 	}
-	content, plain, err := layer(program, d)
-	if err != nil {
-		return platformImage{}, err
-	}
-	return r.assemble(d, architecture, content, plain)
+	return made, nil
 }
 
 // compile builds a static program that knows neither the machine nor the directory it was built in.

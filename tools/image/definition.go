@@ -16,7 +16,9 @@ type definition struct {
 	description string
 }
 
-// images are those that a release has.
+// images are those that a release has. They hold no certificate authorities: the operator knows that of the API server from its
+// account, and those of webhooks it makes itself. Whoever has it speak TLS to an etcd or a collector of traces gives it the authority of
+// that one, see docs/guides/production.md; a bundle of the build machine would make the bytes of an image depend on that machine.
 func images() []definition {
 	return []definition{
 		{

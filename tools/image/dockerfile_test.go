@@ -5,7 +5,7 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -142,18 +142,71 @@ func TestTheDockerfileAgreesWithTheImages(t *testing.T) {
 		if !strings.Contains(text, " "+d.program) || !strings.Contains(text, " /"+d.name+"\n") {
 			t.Errorf("%s: %s is not built, or not put in the root", d.name, d.program)
 		}
-		for _, link := range d.links {
-			if !strings.Contains(text, filepath.Base(link)) {
-				t.Errorf("%s: no link %s", d.name, link)
+		if diff := cmp.Diff(slices.Sorted(slices.Values(d.links)), linksOf(instructions(text), d.name)); diff != "" {
+			t.Errorf("%s: links (-archive +Dockerfile):\n%s", d.name, diff)
+		}
+		for _, e := range entries(nil, d) {
+			name, line := path.Base(e.name), strings.TrimSpace(string(e.content))
+			if strings.HasPrefix(e.name, "/etc/") && line != "" && !strings.Contains(text, "echo '"+line+"' >/accounts/"+name) {
+				t.Errorf("%s: %s is not %q", d.name, e.name, line)
 			}
 		}
 	}
-	golang, err := os.ReadFile(filepath.Join(repository(t), "go.mod"))
-	if err != nil {
-		t.Fatal(err)
+	if n := strings.Count(text, "COPY --from=build /accounts /etc\n"); n != len(images()) {
+		t.Errorf("%d images have accounts", n)
 	}
-	minor := regexp.MustCompile(`(?m)^go ([0-9]+\.[0-9]+)`).FindSubmatch(golang)[1]
-	if !strings.Contains(text, "golang:"+string(minor)+".") {
-		t.Errorf("the Dockerfile does not build with Go %s", minor)
+	if !strings.Contains(text, " golang:"+strings.TrimPrefix(releaseToolchain, "go")+"-") {
+		t.Errorf("the Dockerfile does not build with %s", releaseToolchain)
+	}
+}
+
+var (
+	looped = regexp.MustCompile(`for name in ([^;]+); do ln -s (\S+) "(\S+)/\$name"; done`)
+	linked = regexp.MustCompile(`(?:^|&& )ln -s (\S+) (/links/\S+)`)
+	copies = regexp.MustCompile(`^--from=build (/links\S*) (\S+)$`)
+)
+
+// linksOf are the paths that lead to a program in its image: made while building, and copied into the stage of the program.
+func linksOf(all []instruction, program string) []string {
+	made, found, stage := map[string]string{}, []string{}, ""
+	for _, i := range all {
+		switch i.verb {
+		case "RUN":
+			for _, loop := range looped.FindAllStringSubmatch(i.rest, -1) {
+				for name := range strings.FieldsSeq(loop[1]) {
+					made[loop[3]+"/"+name] = loop[2]
+				}
+			}
+			for _, link := range linked.FindAllStringSubmatch(i.rest, -1) {
+				made[link[2]] = link[1]
+			}
+		case "FROM":
+			if stage = i.rest[strings.LastIndex(i.rest, " ")+1:]; stage == "operator" {
+				stage = "dynamo-operator" // it is called after its program in the archive alone
+			}
+		case "COPY":
+			copied := copies.FindStringSubmatch(i.rest)
+			if copied == nil || stage != program {
+				continue
+			}
+			for from, target := range made {
+				if below, ok := strings.CutPrefix(from, copied[1]); ok && target == "/"+program && (below == "" || below[0] == '/') {
+					found = append(found, copied[2]+below)
+				}
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestLinksOfADockerfileAreReadOneByOne(t *testing.T) {
+	t.Parallel()
+	const text = "FROM golang:1.26.8 AS build\nRUN mkdir /links && for name in bash python3; do ln -s /mocker \"/links/bin/$name\"; done && ln -s /dynamo-operator /links/manager\n" +
+		"FROM scratch AS mocker\nCOPY --from=build /links/bin /bin\nFROM scratch AS operator\nCOPY --from=build /links/manager /manager\n"
+	for program, want := range map[string][]string{"mocker": {"/bin/bash", "/bin/python3"}, "dynamo-operator": {"/manager"}} {
+		if diff := cmp.Diff(want, linksOf(instructions(text), program)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", program, diff)
+		}
 	}
 }

@@ -43,6 +43,11 @@ func TestImagesAreWhatAReleasePromises(t *testing.T) {
 			if !bytes.Contains(bill, []byte(`"name": "k8s.io/client-go"`)) {
 				t.Errorf("what %s for %s is made of lacks client-go", d.name, architecture)
 			}
+			for _, want := range []string{`"version": "1.2.3"`, "registry.example.com/team/" + d.name + ":1.2.3", digestFor(t, archive, architecture)} {
+				if !bytes.Contains(bill, []byte(want)) {
+					t.Errorf("what %s for %s is made of does not say %s", d.name, architecture, want)
+				}
+			}
 		}
 	}
 
@@ -55,6 +60,19 @@ func TestImagesAreWhatAReleasePromises(t *testing.T) {
 			t.Errorf("two builds gave different %s", file)
 		}
 	}
+}
+
+// digestFor is the digest of an image for an architecture.
+func digestFor(t *testing.T, archive map[string][]byte, architecture string) string {
+	t.Helper()
+	top := decode[v1.Index](t, archive["index.json"])
+	for _, m := range decode[v1.Index](t, blobOf(t, archive, top.Manifests[0])).Manifests {
+		if m.Platform.Architecture == architecture {
+			return m.Digest.String()
+		}
+	}
+	t.Fatalf("no image for %s", architecture)
+	return ""
 }
 
 // copyOf copies what programs are built from to a place of its own.
@@ -298,5 +316,11 @@ func TestATagHasNoPlusSign(t *testing.T) {
 	t.Parallel()
 	if got := (release{version: "1.2.3+build.4"}).reference(images()[0]); got != "dynamo-operator:1.2.3_build.4" {
 		t.Errorf("got %s", got)
+	}
+	// The chart of a release names it in the same way, which the tests of that command hold.
+	for _, repository := range []string{"registry.example.com/team", "registry.example.com/team/"} {
+		if got := (release{version: "1.2.3", repository: repository}).reference(images()[0]); got != "registry.example.com/team/dynamo-operator:1.2.3" {
+			t.Errorf("got %s", got)
+		}
 	}
 }

@@ -90,7 +90,7 @@ func (r release) layout(d definition, platforms []platformImage) (index blob, fi
 
 // reference is the name by which an image is pulled.
 func (r release) reference(d definition) string {
-	return strings.TrimPrefix(r.repository+"/"+d.name, "/") + ":" + tag(r.version)
+	return strings.TrimPrefix(strings.TrimSuffix(r.repository, "/")+"/"+d.name, "/") + ":" + tag(r.version)
 }
 
 // tag is a version as a registry takes it: build metadata begins with a plus sign, which tags cannot have.

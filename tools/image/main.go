@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command image builds the operator and the mocker for every platform and writes each as an OCI image archive, with what it is
-// made of beside it. It needs Go alone. Equal sources give equal bytes, whenever and wherever they are built.
+// made of beside it. It needs Go alone. Equal sources give equal bytes, whenever and wherever they are built, with one and the same
+// release of Go: another compiles and compresses to other bytes. Which one it was is in what they are made of, as std.
 package main
 
 import (
@@ -12,11 +13,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// releaseToolchain is the Go that releases are built with, here and in the Dockerfile. It is no line in go.mod, which would have every
+// other Go of this minor fetch it, or fail where there is no network.
+const releaseToolchain = "go1.26.8"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -39,6 +45,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	architectures := flags.String("architectures", "amd64,arm64", "architectures to build for")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if got := runtime.Version(); got != releaseToolchain {
+		if _, err := fmt.Fprintf(out, "built with %s: releases are built with %s, and digests differ from theirs\n", got, releaseToolchain); err != nil {
+			return err
+		}
 	}
 	var err error
 	if r.created, err = createdAt(os.Getenv("SOURCE_DATE_EPOCH")); err != nil {

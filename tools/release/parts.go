@@ -69,6 +69,9 @@ func (r release) charts(ctx context.Context) error {
 	if err := stamp(scratch, r.version); err != nil {
 		return err
 	}
+	if err := stampRegistry(scratch, r.repository); err != nil {
+		return err
+	}
 	cmd := r.command(ctx, filepath.Join(root, "tools"), "go", "tool", "helm", "package", "--destination", directory,
 		filepath.Join(scratch, "crds"), filepath.Join(scratch, "platform"))
 	if err := cmd.Run(); err != nil {
@@ -132,6 +135,30 @@ func stamp(directory, version string) error {
 		}
 		return nil
 	})
+}
+
+// unnamed is where the operator's chart has the registry of its image, which the repository leaves open.
+var unnamed = regexp.MustCompile(`(?m)^      registry: ""$`)
+
+// stampRegistry writes the registry that the images of the release are named after into the chart that pulls them. Without one the
+// chart leaves it open, as the names of the images do.
+func stampRegistry(directory, repository string) error {
+	if repository == "" {
+		return nil
+	}
+	path := filepath.Join(directory, "platform", "charts", "dynamo-operator", "values.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the values of the operator: %w", err)
+	}
+	if n := len(unnamed.FindAll(text, -1)); n != 1 {
+		return fmt.Errorf("the values of the operator leave %d registries open, not one: change how they are found", n)
+	}
+	text = unnamed.ReplaceAllLiteral(text, fmt.Appendf(nil, "      registry: %q", strings.TrimSuffix(repository, "/")))
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("write the registry of the operator's image: %w", err)
+	}
+	return nil
 }
 
 const checksumsFile = "SHA256SUMS"

@@ -155,6 +155,33 @@ func TestChartsPackedTwiceAreTheSame(t *testing.T) {
 	}
 }
 
+// What the command image calls the operator's image, with the same repository and version, is in its own test.
+func TestTheChartOfAReleasePullsTheImageOfTheRelease(t *testing.T) {
+	t.Parallel()
+	for repository, want := range map[string]string{
+		"":                           "dynamo-operator:1.2.3",
+		"registry.example.com/team":  "registry.example.com/team/dynamo-operator:1.2.3",
+		"registry.example.com:5000/": "registry.example.com:5000/dynamo-operator:1.2.3",
+	} {
+		r := release{root: "../..", directory: t.TempDir(), version: "1.2.3", repository: repository}
+		if err := r.charts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		helm := exec.CommandContext(t.Context(), "go", "tool", "helm", "template", "dynamo", filepath.Join(r.directory, "dynamo-platform-1.2.3.tgz"))
+		said, err := helm.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		images := regexp.MustCompile(`(?m)image: "?([^"\s]*dynamo-operator[^"\s]*)"?$`).FindAllStringSubmatch(string(said), -1)
+		if len(images) != 1 || images[0][1] != want {
+			t.Errorf("with the repository %q the operator is pulled from %v, want %s", repository, images, want)
+		}
+		if repository != "" && strings.Count(string(said), strings.TrimSuffix(repository, "/")) != 1 {
+			t.Errorf("with the repository %q others are pulled from there, too", repository)
+		}
+	}
+}
+
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -15,7 +15,7 @@ import (
 func main() {
 	binary := flag.String("binary", "", "Go binary to describe")
 	flag.Parse()
-	if err := bom.Write(os.Stdout, *binary); err != nil {
+	if err := bom.Write(os.Stdout, *binary, bom.Subject{}); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/operator/config"
 )
 
-// standby says once for whom a replica waits that does not lead. That may be another replica, or an operator of another release,
-// the reference among them: nobody else tells a user why a second installation does nothing.
+// standby says once for whom a replica waits that does not lead. Mostly that is another replica of the same Deployment, and all is well.
+// It may be an operator of another release, the reference among them, and nobody else tells a user why a second installation does
+// nothing. The replica cannot tell the two apart, since names of pods prove nothing, so it names the holder and judges nothing.
 type standby struct {
 	elected <-chan struct{}
 	reader  client.Reader
@@ -52,7 +53,7 @@ func (s *standby) Start(ctx context.Context) error {
 	if err := s.reader.Get(ctx, s.lease, lease); err != nil {
 		return nil //nolint:nilerr // who it is helps, but whoever elects reports on the Lease
 	}
-	s.log.Info("Another operator leads, and this one waits until it ends: of all releases, one works at a time",
+	s.log.Info("Standing by: the holder of the Lease works, and this replica takes over when it ends",
 		"lease", s.lease.String(), "holder", ptr.Deref(lease.Spec.HolderIdentity, ""))
 	return nil
 }

@@ -5,6 +5,7 @@ package installed_test
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
+	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
@@ -116,7 +118,7 @@ func waitsFor(t *testing.T, k *kubelet.Kubelet, ns string, held *coordinationv1.
 	})
 	harness.Eventually(t, time.Minute, "a word about who leads", func() (bool, string) {
 		log := k.Pods[0].Log()
-		return strings.Contains(log, "Another operator leads") && strings.Contains(log, *held.Spec.HolderIdentity), k.Pods[0].LastWords(5)
+		return strings.Contains(log, "Standing by") && strings.Contains(log, *held.Spec.HolderIdentity), k.Pods[0].LastWords(5)
 	})
 	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil || len(g.Status.Conditions) > 0 {
 		t.Errorf("it worked on a graph while another leads: %v %v", err, g.Status.Conditions)
@@ -125,6 +127,28 @@ func waitsFor(t *testing.T, k *kubelet.Kubelet, ns string, held *coordinationv1.
 		t.Fatal(err)
 	}
 	harness.AwaitReady(t, ns, g.Name)
+}
+
+// contented checks that preflight finds nothing wrong with operators that work beside each other: each has a Lease by which its
+// replicas elect one, of the same name in another namespace.
+func contented(t *testing.T, team string) {
+	t.Helper()
+	for _, ns := range []string{"kube-system", team} {
+		lease := &coordinationv1.Lease{}
+		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "dynamo.nvidia.com"}, lease); err != nil {
+			t.Errorf("nobody leads in %s; the test proves nothing: %v", ns, err)
+		}
+	}
+	kubeconfig, err := harness.Cluster(t).Kubeconfig(localcluster.UserAdmin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range []string{team, system} {
+		cmd := exec.CommandContext(t.Context(), harness.Program(t, "kubectl-dynamo"), "preflight", "-n", ns, "--kubeconfig", kubeconfig)
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("preflight in %s: %v\n%s", ns, err, said)
+		}
+	}
 }
 
 // besideRestricted installs an operator for one namespace beside that of all.
@@ -164,6 +188,7 @@ func besideRestricted(t *testing.T, ns string) {
 		`--type=merge -p '{"metadata":{"ownerReferences":null}}'`)
 	upgrade(t, ours+"/platform", release)
 	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
+	contented(t, team)
 	k.Stop()
 	if err := helm(t).Uninstall(release); err != nil { // or the stories after this one would find it
 		t.Error(err)

@@ -28,9 +28,10 @@ import (
 )
 
 // look runs preflight and returns its findings by check, the states joined with what was found.
-func look(t *testing.T, user, namespace string) (int, map[preflight.Check]string) {
+func look(t *testing.T, user, namespace string, flags ...string) (int, map[preflight.Check]string) {
 	t.Helper()
-	code, stdout, stderr := plugin(t, user, "preflight", "-o", "json", "-n", namespace, "--install-namespace", namespace)
+	args := append([]string{"preflight", "-o", "json", "-n", namespace, "--install-namespace", namespace}, flags...)
+	code, stdout, stderr := plugin(t, user, args...)
 	var report struct {
 		Ready    bool
 		Findings []preflight.Finding
@@ -59,17 +60,21 @@ func TestPreflightSeesWhatAClusterHas(t *testing.T) {
 	want := map[preflight.Check]string{
 		preflight.CheckVersion:     "ok: Kubernetes v1.37.0",
 		preflight.CheckDefinitions: "ok: all 7, as in this release",
-		preflight.CheckStorage:     "warning: no storage class",
+		preflight.CheckStorage:     "problem: no storage class",
 		preflight.CheckGPUs:        "warning: no node offers nvidia.com/gpu",
 		preflight.CheckMultinode:   "warning: no orchestrator for several nodes",
 		preflight.CheckCertManager: "ok: not installed; the operator makes its certificates itself",
 		preflight.CheckWebhooks:    "ok: none installed",
-		preflight.CheckInstall:     "ok: all 7 that were asked for",
+		preflight.CheckInstall:     "ok: all 15 that were asked for",
 		preflight.CheckUse:         "ok: all 5 that were asked for in namespace " + namespace,
 		preflight.CheckOperators:   "ok: none installed, so none in the way",
 	}
-	if diff := cmp.Diff(want, found); diff != "" || code != 0 {
+	if diff := cmp.Diff(want, found); diff != "" || code != 1 {
 		t.Errorf("exit code %d (-want +got):\n%s", code, diff)
+	}
+	code, found = look(t, admin, namespace, "--preset", "development")
+	if got := found[preflight.CheckStorage]; got != "warning: no storage class" || code != 0 {
+		t.Errorf("without anything that is kept: exit code %d, storage %s", code, got)
 	}
 
 	furnish(t, namespace)
@@ -77,6 +82,7 @@ func TestPreflightSeesWhatAClusterHas(t *testing.T) {
 	want[preflight.CheckStorage] = "ok: default fast"
 	want[preflight.CheckGPUs] = "warning: 8 GPUs on 1 of 2 nodes"
 	want[preflight.CheckOperators] = "warning: namespace " + namespace + " is claimed by an operator that has no Deployment\n" +
+		"warning: the Helm release " + namespace + "/dynamo-platform of the reference also has grove-operator\n" +
 		"warning: the reference operator " + namespace + "/dynamo-platform-dynamo-operator-controller-manager for the whole cluster"
 	if diff := cmp.Diff(want, found); diff != "" || code != 0 {
 		t.Errorf("exit code %d (-want +got):\n%s", code, diff)
@@ -130,22 +136,42 @@ func furnish(t *testing.T, namespace string) {
 			t.Fatal(err)
 		}
 	}
-	labels := map[string]string{"app.kubernetes.io/name": "dynamo-operator"}
-	create(t, &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "dynamo-platform-dynamo-operator-controller-manager", Labels: labels},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{
-				{Name: "kube-rbac-proxy", Image: "proxy"}, {Name: "manager", Image: "kubernetes-operator", Args: []string{"--leader-elect"}},
-			}}},
-		},
+	release := map[string]string{"meta.helm.sh/release-name": "dynamo-platform", "meta.helm.sh/release-namespace": namespace}
+	reference := deployment(namespace, "dynamo-platform-dynamo-operator-controller-manager", []corev1.Container{
+		{Name: "kube-rbac-proxy", Image: "proxy"}, {Name: "manager", Image: "kubernetes-operator", Args: []string{"--leader-elect"}},
 	})
+	// Its name is that of an override, which hides it from those who look for the usual one.
+	reference.Labels["app.kubernetes.io/name"], reference.Labels["app.kubernetes.io/part-of"] = "dynamo", "dynamo-operator"
+	grove := deployment(namespace, "grove-operator", []corev1.Container{{Name: "operator", Image: "grove"}})
+	box := deployment(namespace, "dynamo-platform-nats-box", []corev1.Container{{Name: "box", Image: "nats-box"}})
+	for _, d := range []*appsv1.Deployment{reference, grove, box} {
+		d.Annotations = release
+		create(t, d)
+	}
+	lease(t, namespace, "dynamo-operator-namespace-scope")
+}
+
+// lease is one that somebody holds for as long as the test runs.
+func lease(t *testing.T, namespace, name string) {
+	t.Helper()
 	create(t, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "dynamo-operator-namespace-scope"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("somebody"), LeaseDurationSeconds: ptr.To[int32](3600), RenewTime: &metav1.MicroTime{Time: time.Now()},
 		},
 	})
+}
+
+// deployment is one that nobody runs.
+func deployment(namespace, name string, containers []corev1.Container) *appsv1.Deployment {
+	selector := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector}, Spec: corev1.PodSpec{Containers: containers}},
+		},
+	}
 }
 
 // webhook makes a configuration whose service has no endpoints, and returns its name.
@@ -199,7 +225,7 @@ func TestPreflightTellsAUserWithoutRightsSo(t *testing.T) {
 	}
 	for check, want := range map[preflight.Check]string{
 		preflight.CheckUse:         "problem: you may not create dynamographdeployments.nvidia.com, patch dynamographdeployments.nvidia.com, delete dynamographdeployments.nvidia.com and 2 more",
-		preflight.CheckInstall:     "warning: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io and 4 more",
+		preflight.CheckInstall:     "warning: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io and 12 more",
 		preflight.CheckVersion:     "ok: Kubernetes v1.37.0",
 		preflight.CheckDefinitions: "warning: could not be read: customresourcedefinitions.apiextensions.k8s.io is forbidden",
 		preflight.CheckGPUs:        "warning: could not be read: nodes is forbidden",
@@ -209,6 +235,42 @@ func TestPreflightTellsAUserWithoutRightsSo(t *testing.T) {
 		if !strings.HasPrefix(found[check], want) {
 			t.Errorf("%s: got %q, want %q", check, found[check], want)
 		}
+	}
+}
+
+func TestOperatorsOfOneNamespaceEachAreNoConflict(t *testing.T) {
+	both := []string{harness.Namespace(t), harness.Namespace(t)}
+	flag := deployment(both[0], "dynamo-operator", []corev1.Container{{
+		Name: "manager", Image: "example.com/team/dynamo-operator:1.2.3", Args: []string{"--restrictedNamespace", "$(POD_NAMESPACE)"},
+		Env: []corev1.EnvVar{{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}},
+	}})
+	file := deployment(both[1], "dynamo-operator", []corev1.Container{{
+		Name: "manager", Image: "dynamo-operator:1.2.3", Args: []string{"--config=/etc/dynamo-operator/operator.yaml"},
+		VolumeMounts: []corev1.VolumeMount{{Name: "configuration", MountPath: "/etc/dynamo-operator"}},
+	}})
+	file.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "configuration", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "dynamo-operator"}},
+	}}}
+	create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: both[1], Name: "dynamo-operator"},
+		Data:       map[string]string{"operator.yaml": "restrictedNamespace: " + both[1] + "\n"},
+	})
+	for i, d := range []*appsv1.Deployment{flag, file} {
+		d.Labels["app.kubernetes.io/name"] = "dynamo-operator"
+		create(t, d)
+		d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1}
+		if err := harness.Client(t).Status().Update(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"dynamo.nvidia.com", "dynamo-operator-namespace-scope"} {
+			lease(t, both[i], name)
+		}
+	}
+	_, found := look(t, admin, both[0])
+	want := fmt.Sprintf("ok: %[1]s/dynamo-operator (dynamo-operator:1.2.3) for namespace %[1]s, %[2]s/dynamo-operator (dynamo-operator:1.2.3) for namespace %[2]s",
+		min(both[0], both[1]), max(both[0], both[1]))
+	if found[preflight.CheckOperators] != want {
+		t.Errorf("got  %s\nwant %s", found[preflight.CheckOperators], want)
 	}
 }
 
