@@ -34,7 +34,7 @@ func TestTheOperatorGoesWithoutNATSAndEtcd(t *testing.T) {
 	if left := operators(t); len(left) > 0 {
 		t.Errorf("the operator is there: %v", left)
 	}
-	upgrade(t, ours+"/platform", platform(set(t, `{}`)))
+	upgrade(t, ours+"/platform", platform(set(t, `dynamo-operator: {enabled: true}`)))
 	if back := operators(t); len(back) != 1 {
 		t.Errorf("the operator did not come back: %v", back)
 	}
