@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
 // election names the Lease of these stories.
@@ -170,7 +170,7 @@ func TestAnotherReplicaGoesOnAtOnceWhenTheLeaderIsToldToEnd(t *testing.T) {
 }
 
 // leads tells whether a pod says that it leads.
-func leads(t *testing.T, p *pod, token string) bool {
+func leads(t *testing.T, p *kubelet.Pod, token string) bool {
 	t.Helper()
 	_, text := scrape(t, "https://"+p.Metrics+"/metrics", token)
 	return strings.Contains(text, `leader_election_master_status{name="`+election+`"} 1`)
@@ -178,29 +178,28 @@ func leads(t *testing.T, p *pod, token string) bool {
 
 // handsOver tells the leader of some pods to end, and times the first write of its successor. What the leader wrote lies before the
 // moment at which it gave the Lease back.
-func handsOver(t *testing.T, ns string, pods []*pod, token string) {
+func handsOver(t *testing.T, ns string, k *kubelet.Kubelet, token string) {
 	t.Helper()
-	i := slices.IndexFunc(pods, func(p *pod) bool { return leads(t, p, token) })
+	i := slices.IndexFunc(k.Pods, func(p *kubelet.Pod) bool { return leads(t, p, token) })
 	if i < 0 {
 		t.Fatal("nobody leads")
 	}
-	leader, name := pods[i], uniqueName()
-	before, requests := holder(t, leader.namespace), since(t)
-	leader.leave()
+	leader, name := k.Pods[i], uniqueName()
+	before, requests := holder(t, ownNamespace), since(t)
 	told := time.Now()
-	leader.Signal(syscall.SIGTERM)
+	k.Tell(leader)
 	// What is made while the leader is still one, it finishes itself, and nothing is left for the successor.
-	harness.Eventually(t, time.Minute, "the Lease given back", func() (bool, string) { return holder(t, leader.namespace) != before, before })
+	harness.Eventually(t, time.Minute, "the Lease given back", func() (bool, string) { return holder(t, ownNamespace) != before, before })
 	if err := harness.Client(t).Create(t.Context(), frontend(ns, name)); err != nil {
 		t.Fatal(err)
 	}
 	harness.AwaitReady(t, ns, name)
-	leader.AwaitEnd(time.Minute)
+	k.Await(leader)
 	lease := &coordinationv1.Lease{}
-	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: leader.namespace, Name: election}, lease); err != nil {
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ownNamespace, Name: election}, lease); err != nil {
 		t.Fatal(err)
 	}
-	if now := holder(t, leader.namespace); now == "" || now == before {
+	if now := holder(t, ownNamespace); now == "" || now == before {
 		t.Fatalf("nobody took over: %q", now)
 	}
 	for _, r := range requests() {
