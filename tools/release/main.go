@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release writes everything that a version consists of into one directory: both charts, the images, what they are made
-// of, what is new, and the checksums of it all. It publishes nothing. In the repository it changes only the charts that upgrades
-// are tested from, which become those of this version.
+// of, what is new, and the checksums of it all. It publishes nothing. In the repository it changes only what upgrades are tested
+// from: the charts, which become those of this version, and the commit that its operator is built from.
 package main
 
 import (
@@ -64,7 +64,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := keep(r.directory, filepath.Join(r.root, "test", "testdata", "releases")); err != nil {
+	revision, err := r.git(ctx, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	if err := r.keep(filepath.Join(r.root, "test", "testdata", "releases"), revision); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s has\n  %s\n", r.directory, strings.Join(names, "\n  "))

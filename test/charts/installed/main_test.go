@@ -9,7 +9,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -51,30 +50,24 @@ func platform(values map[string]any) charts.Release {
 	return charts.Release{Name: "dynamo-platform", Namespace: system, Values: values}
 }
 
-// archive is the chart of a name in the last release that was packed.
+// archive is the chart of a name in the last release, which is the only one that is kept.
 func archive(t *testing.T, name string) string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(packed, name+"-*.tgz"))
-	if err != nil || len(all) == 0 {
-		t.Fatalf("found no release of %s: %v", name, err)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("the last release has these charts of %s: %v, %v", name, all, err)
 	}
-	slices.SortFunc(all, func(a, b string) int { return slices.Compare(version(t, a), version(t, b)) })
-	return all[len(all)-1]
+	return all[0]
 }
 
-// version are the three numbers in the name of an archive.
-func version(t *testing.T, path string) []int {
+// lastOperator is the operator of the last release, built from the commit that it was made of.
+func lastOperator(t *testing.T) string {
 	t.Helper()
-	text := strings.TrimSuffix(path[strings.LastIndex(path, "-")+1:], ".tgz")
-	var numbers []int
-	for part := range strings.SplitSeq(text, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			t.Fatalf("%s is no archive of a release: %v", path, err)
-		}
-		numbers = append(numbers, n)
+	revision, err := os.ReadFile(filepath.Join(packed, "dynamo-operator-"+released(t)+".commit"))
+	if err != nil {
+		t.Fatalf("nothing tells which commit release %s was made of, which make release writes beside its charts: %v", released(t), err)
 	}
-	return numbers
+	return harness.EarlierOperator(t, strings.TrimSpace(string(revision)))
 }
 
 // helm is Helm as the administrator.

@@ -39,6 +39,7 @@ func TestAReleaseOfTheReference(t *testing.T) {
 		t.Errorf("it has %d containers and replaces pods by %s", n, after.Spec.Strategy.Type)
 	}
 	k := kubelet.New(t, system, deployment)
+	k.Hasty = true
 	k.Roll()
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
