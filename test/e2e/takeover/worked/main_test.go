@@ -11,6 +11,7 @@ package worked_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,7 +24,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +33,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	harness.Main(m, harness.WithLWS(), harness.WithGrove(), harness.WithKAI(), harness.WithVolcano(),
+	harness.Main(m, harness.WithLWS(), harness.WithGrove(), harness.WithVolcano(),
 		harness.WithModuleCRDs("sigs.k8s.io/gateway-api-inference-extension@v1.3.0", "config/crd/bases/inference.networking.k8s.io_*.yaml"))
 }
 
@@ -104,9 +104,29 @@ func (e *example) make() {
 	}})
 	e.graph.SetFinalizers([]string{names.Finalizer})
 	e.create(e.graph)
+	e.makeClaims()
 	for _, child := range e.children {
 		e.undo(child)
 		e.create(child)
+	}
+}
+
+// makeClaims creates the claims that a graph names and leaves to its user.
+func (e *example) makeClaims() {
+	e.Helper()
+	claims, _, err := unstructured.NestedSlice(e.graph.Object, "spec", "pvcs")
+	if err != nil {
+		e.Fatal(err)
+	}
+	for _, c := range claims {
+		claim, _ := c.(map[string]any)
+		if claim["create"] == true {
+			continue
+		}
+		e.create(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"namespace": e.graph.GetNamespace(), "name": claim["name"]},
+			"spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+		}})
 	}
 }
 
@@ -185,20 +205,12 @@ func (e *example) live(u *unstructured.Unstructured) *unstructured.Unstructured 
 // remove takes the namespace away while the operator can still let go of what is in it, for the examples that follow.
 func (e *example) remove() {
 	e.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.graph.GetNamespace()}}
-	if err := harness.Client(e).Delete(e.Context(), ns); err != nil {
+	ctx, ns := context.WithoutCancel(e.Context()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.graph.GetNamespace()}}
+	if err := harness.Client(e).Delete(ctx, ns); err != nil {
 		e.Fatal(err)
 	}
 	harness.Eventually(e, patience, "the end of the namespace", func() (bool, string) {
-		err := harness.Client(e).Get(e.Context(), client.ObjectKeyFromObject(ns), ns)
+		err := harness.Client(e).Get(ctx, client.ObjectKeyFromObject(ns), ns)
 		return apierrors.IsNotFound(err), string(ns.Status.Phase)
 	})
-}
-
-// queue is one of the KAI scheduler.
-func queue(name string) *unstructured.Unstructured {
-	q := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-	q.SetGroupVersionKind(schema.GroupVersionKind{Group: "scheduling.run.ai", Version: "v2", Kind: "Queue"})
-	q.SetName(name)
-	return q
 }

@@ -33,15 +33,13 @@ func TestTheWorkedExamplesAreTakenOverWithoutANewPod(t *testing.T) {
 	if err := harness.Client(t).Create(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if err := harness.Client(t).Create(t.Context(), queue("batch")); err != nil {
-		t.Fatal(err)
-	}
 	for name, kind := range map[string]string{
-		"worked-component-path":    "Deployment",
-		"worked-endpoint-picker":   "InferencePool",
-		"model-services":           "Service",
-		"worked-lws-trtllm":        "LeaderWorkerSet",
-		"worked-grove-single-node": "PodCliqueSet",
+		"worked-component-path":  "Deployment",
+		"worked-endpoint-picker": "InferencePool",
+		"model-services":         "Service",
+		"worked-lws-trtllm":      "LeaderWorkerSet",
+		"worked-grove-sglang":    "PodCliqueSet",
+		"volumes":                "PersistentVolumeClaim",
 	} {
 		t.Run(name, func(t *testing.T) { isTakenOver(load(t, name), kind) })
 	}
@@ -68,6 +66,7 @@ func isTakenOver(e *example, kind string) {
 		e.Fatal(err)
 	}
 	harness.StartOperator(e, harness.ClusterWide, harness.WithFlags("--config="+config, "--mpi-run-ssh-secret-namespace=kube-system"))
+	e.Cleanup(e.remove)
 	for _, child := range e.children {
 		if unmarked(child) || child.GetKind() == "DynamoGraphDeploymentScalingAdapter" {
 			continue // made once, or used as it is
@@ -93,7 +92,6 @@ func isTakenOver(e *example, kind string) {
 	if said := e.said(); strings.Contains(said, "exists already") {
 		e.Errorf("the operator took what the reference made for somebody else's: %s", said)
 	}
-	e.remove()
 }
 
 // said is what the conditions of the graph and of its components say.
