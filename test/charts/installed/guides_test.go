@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -118,41 +117,5 @@ func TestTheGuides(t *testing.T) {
 	}
 	for _, k := range r.kubelets {
 		k.Stop()
-	}
-}
-
-// TestEveryVerb runs the verbs that put things into a cluster, and looks for all that others have.
-func TestEveryVerb(t *testing.T) {
-	cleanUp(t)
-	const image = "registry.example.com:5000/team/operator"
-	directory, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, verb := range []string{
-		"build", "run", "manifests", "generate", "install", "uninstall", "deploy", "undeploy", "test-e2e", "helm", "docker-build", "docker-push", "docker-buildx",
-	} {
-		if !regexp.MustCompile(`(?m)^` + verb + `:.* ## `).Match(makefile) {
-			t.Errorf("make has no verb %s, or does not explain it", verb)
-		}
-	}
-	harness.Shell(t, directory, "sh tools/deploy.sh install && IMG="+image+":1.2.3 sh tools/deploy.sh deploy")
-	d := &appsv1.Deployment{}
-	key := client.ObjectKey{Namespace: system, Name: "dynamo-operator"}
-	if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Spec.Template.Spec.Containers[0].Image; got != image+":1.2.3" {
-		t.Errorf("the operator runs the image %s", got)
-	}
-	harness.Shell(t, directory, "sh tools/deploy.sh undeploy && kubectl get crd/dynamographdeployments.nvidia.com && ! kubectl -n dynamo-system get deployment/dynamo-operator")
-	harness.Shell(t, directory, "sh tools/deploy.sh uninstall")
-	said, err := exec.CommandContext(t.Context(), "sh", "-c", "cd "+root+" && CONTAINER_TOOL=no-such-engine IMG="+image+" sh tools/engine.sh buildx").CombinedOutput()
-	if err == nil || !strings.Contains(string(said), "there is no no-such-engine on this machine") || !strings.Contains(string(said), "make images") {
-		t.Errorf("without an engine: %v: %s", err, said)
 	}
 }
