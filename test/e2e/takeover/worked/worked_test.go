@@ -57,16 +57,7 @@ func isTakenOver(e *example, kind string) {
 			specs[child.GetKind()+" "+child.GetName()] = e.live(child).Object["spec"]
 		}
 	}
-	config := filepath.Join(e.TempDir(), "operator.yaml")
-	text := e.read("operator.yaml")
-	if len(text) == 0 {
-		text = []byte("apiVersion: config.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n")
-	}
-	if err := os.WriteFile(config, text, 0o600); err != nil {
-		e.Fatal(err)
-	}
-	harness.StartOperator(e, harness.ClusterWide, harness.WithFlags("--config="+config, "--mpi-run-ssh-secret-namespace=kube-system"))
-	e.Cleanup(e.remove)
+	e.operate()
 	for _, child := range e.children {
 		if unmarked(child) || child.GetKind() == "DynamoGraphDeploymentScalingAdapter" {
 			continue // made once, or used as it is
@@ -78,19 +69,38 @@ func isTakenOver(e *example, kind string) {
 	harness.Eventually(e, patience, "a graph that is held by nothing", func() (bool, string) {
 		return len(e.live(e.graph).GetFinalizers()) == 0 && e.said() != "", e.said()
 	})
+	if said := e.said(); strings.Contains(said, "exists already") {
+		e.Errorf("the operator took what the reference made for somebody else's: %s", said)
+	}
+	e.compare(specs)
+}
+
+// operate starts the operator that the example is for.
+func (e *example) operate() {
+	e.Helper()
+	config, text := filepath.Join(e.TempDir(), "operator.yaml"), e.read("operator.yaml")
+	if len(text) == 0 {
+		text = []byte("apiVersion: config.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n")
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		e.Fatal(err)
+	}
+	harness.StartOperator(e, harness.ClusterWide, harness.WithFlags("--config="+config, "--mpi-run-ssh-secret-namespace=kube-system"))
+	e.Cleanup(e.remove)
+}
+
+// compare checks that children are the same objects, and that pods are made from the same specs.
+func (e *example) compare(specs map[string]any) {
+	e.Helper()
 	for _, child := range e.children {
 		what, now := child.GetKind()+" "+child.GetName(), e.live(child)
 		if now.GetUID() != e.uids[what] {
 			e.Errorf("%s is another one", what)
 		}
-		if before, ok := specs[what]; ok {
-			if diff := cmp.Diff(before, now.Object["spec"]); diff != "" {
-				e.Errorf("%s: pods are made from something else (-before +after):\n%s", what, diff)
-			}
+		before, ok := specs[what]
+		if diff := cmp.Diff(before, now.Object["spec"]); ok && diff != "" {
+			e.Errorf("%s: pods are made from something else (-before +after):\n%s", what, diff)
 		}
-	}
-	if said := e.said(); strings.Contains(said, "exists already") {
-		e.Errorf("the operator took what the reference made for somebody else's: %s", said)
 	}
 }
 
