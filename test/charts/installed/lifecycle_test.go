@@ -15,7 +15,8 @@ import (
 // of the last release are those of its own commit.
 func TestARelease(t *testing.T) {
 	cleanUp(t)
-	k, last := kubelet.New(t, system, deployment), lastOperator(t)
+	// Both are built before anything is timed.
+	k, last, next := kubelet.New(t, system, deployment), lastOperator(t), harness.OperatorBinary(t)
 	k.Programs = map[string]string{released(t): last}
 	values, begin := briskly(t, preset(t, "production")), audit(t)
 	upgrade(t, archive(t, "dynamo-crds"), definitions())
@@ -35,7 +36,7 @@ func TestARelease(t *testing.T) {
 		upgrade(t, ours+"/crds", definitions())
 		upgrade(t, ours+"/platform", platform(values))
 		took := k.Roll()
-		runs(t, k, harness.OperatorBinary(t))
+		runs(t, k, next)
 		works(t, elsewhere, "0.0.0-dev")
 		l.More(rate)
 		l.Stop("upgrade, two replicas replaced in " + took.String())
