@@ -38,10 +38,8 @@ cluster-down: bin/dynamo-local ## Stop that cluster and remove what it left
 	@bin/dynamo-local down
 
 .PHONY: run
-run: build ## Run the operator here, without webhooks, against the cluster in $KUBECONFIG or that of make cluster-up
-	@export KUBECONFIG="$${KUBECONFIG:-$$(bin/dynamo-local kubeconfig)}"; \
-		test -n "$$KUBECONFIG" || { echo 'make run: set KUBECONFIG, or start a cluster with make cluster-up' >&2; exit 1; }; \
-		exec bin/operator --enable-webhooks=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+run: build ## Run the operator here, with the flags in ARGS, against the cluster in $KUBECONFIG or that of make cluster-up
+	@exec sh tools/run.sh $(ARGS)
 
 ##@ Work on it
 

@@ -15,8 +15,6 @@ image=${IMG:-dynamo-operator:dev}
 if [ -z "${KUBECONFIG:-}" ]; then
 	KUBECONFIG=$(bin/dynamo-local kubeconfig) || { echo "make $verb: set KUBECONFIG, or start a cluster with make cluster-up" >&2; exit 1; }
 	export KUBECONFIG
-	[ "$verb" != deploy ] ||
-		echo 'deploy: the local cluster runs no images: start the operator with make run, and delete the webhooks or let it answer them' >&2
 fi
 kubectl=$(command -v kubectl || echo "$(bin/dynamo-local bin)/kubectl")
 
@@ -60,7 +58,13 @@ deploy)
 	overlay default
 	[ -z "${IMG:-}" ] || printf '%s\n' 'patches:' '- target: {kind: Deployment, name: dynamo-operator}' '  patch: |-' \
 		"    - {op: replace, path: /spec/template/spec/containers/0/args/1, value: --operator-version=$version}" >>bin/deploy/kustomization.yaml
+	# An operator outside the cluster, such as that of make run, has left its address there, which does not go with a Service.
+	if [ -n "$("$kubectl" get validatingwebhookconfigurations dynamo-operator-validating --ignore-not-found -o 'jsonpath={.webhooks[*].clientConfig.url}')" ]; then
+		"$kubectl" delete validatingwebhookconfigurations/dynamo-operator-validating mutatingwebhookconfigurations/dynamo-operator-mutating
+	fi
 	"$kubectl" apply --server-side -k bin/deploy
+	[ "$KUBECONFIG" != "$(bin/dynamo-local kubeconfig 2>/dev/null || true)" ] ||
+		echo 'deploy: the local cluster runs no images: make run runs the operator, which answers the webhooks; without it no graph can be created' >&2
 	;;
 undeploy)
 	# The webhooks first: with nobody to answer them, nothing of ours could be written.

@@ -5,17 +5,7 @@
 set -eu
 
 old=${OLD:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || echo 7a8be1e)}
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
-trap 'exit 130' HUP INT TERM
-
-echo "skew: building the operator of $old" >&2
-mkdir "$tree/source"
-git archive "$old" | tar -x -C "$tree/source"
-(cd "$tree/source" && go build -o "$tree/operator" ./cmd/operator)
-mv "$tree/source/config/crd/bases" "$tree/crd"
-rm -rf "$tree/source"
-DYNAMO_TEST_OLD_TREE=$tree
+DYNAMO_TEST_OLD_TREE=$(sh tools/earlier.sh "$old")
 export DYNAMO_TEST_OLD_TREE
 
 status=0

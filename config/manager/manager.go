@@ -30,30 +30,45 @@ var restrictedManifests []byte
 var restrictedNetworkPolicy []byte
 
 // All returns every object of an operator of all namespaces. The caller owns the result.
-func All() ([]*unstructured.Unstructured, error) { return decode(manifests, networkPolicy) }
+func All() ([]*unstructured.Unstructured, error) { return shipped(manifests, networkPolicy) }
 
 // Restricted returns every object of an operator of one namespace, which none of them names. The caller owns the result.
 func Restricted() ([]*unstructured.Unstructured, error) {
-	return decode(restrictedManifests, restrictedNetworkPolicy)
+	return shipped(restrictedManifests, restrictedNetworkPolicy)
 }
 
-func decode(files ...[]byte) ([]*unstructured.Unstructured, error) {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(bytes.Join(files, []byte("\n---\n")))))
+func shipped(files ...[]byte) ([]*unstructured.Unstructured, error) {
+	all, err := Decode(bytes.Join(files, []byte("\n---\n")))
+	if err != nil {
+		return nil, fmt.Errorf("read the shipped manifests: %w", err)
+	}
+	return all, nil
+}
+
+// Decode reads the objects of a stream of documents. Documents without an object are passed over. A key that stands twice is an
+// error: what is shipped must mean the same to whoever reads it.
+func Decode(documents []byte) ([]*unstructured.Unstructured, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(documents)))
 	var all []*unstructured.Unstructured
 	for {
-		content, err := documents.Read()
+		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the shipped manifests: %w", err)
+			return nil, fmt.Errorf("read documents: %w", err)
+		}
+		content, err := yaml.YAMLToJSONStrict(document)
+		if err != nil {
+			return nil, fmt.Errorf("decode a document: %w", err)
+		}
+		if string(content) == "null" {
+			continue
 		}
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(content, &u.Object); err != nil {
-			return nil, fmt.Errorf("decode a shipped manifest: %w", err)
+		if err := u.UnmarshalJSON(content); err != nil {
+			return nil, fmt.Errorf("decode an object: %w", err)
 		}
-		if len(u.Object) > 0 {
-			all = append(all, u)
-		}
+		all = append(all, u)
 	}
 }

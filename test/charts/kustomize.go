@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/dynamo-operator/dynamo-operator/config/manager"
 )
 
 // Build returns what kustomize makes of a directory.
@@ -21,5 +23,5 @@ func Build(directory string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write what %s makes: %w", directory, err)
 	}
-	return decode(documents)
+	return manager.Decode(documents)
 }

@@ -28,6 +28,8 @@ import (
 	releasecommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/dynamo-operator/dynamo-operator/config/manager"
 )
 
 // notes is the file that people read and no cluster.
@@ -82,7 +84,7 @@ func render(directory string, r Release) (*chart.Chart, *Rendered, error) {
 			rendered.Notes += files[name]
 			continue
 		}
-		objects, err := decode([]byte(files[name]))
+		objects, err := manager.Decode([]byte(files[name]))
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -35,11 +35,11 @@ func Program(t testing.TB, name string) string {
 	build, _ := programs.LoadOrStore(name, sync.OnceValues(func() (string, error) {
 		path := filepath.Join(current.Load().options.StateDir, name)
 		// Tests of another module get what users get, too, and not what the versions of that module would make.
-		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		root, err := repository()
 		if err != nil {
-			return "", fmt.Errorf("find %s: %w", module, err)
+			return "", err
 		}
-		said, err := exec.Command("go", "build", "-C", strings.TrimSpace(string(root)), "-o", path, "./cmd/"+name).CombinedOutput()
+		said, err := exec.Command("go", "build", "-C", root, "-o", path, "./cmd/"+name).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("build %s: %w: %s", name, err, said)
 		}
@@ -50,6 +50,32 @@ func Program(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// repository is the root of this tree.
+func repository() (string, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(root)), nil
+}
+
+// EarlierOperator is the operator of an earlier revision of this tree as a program. It is built once per machine.
+func EarlierOperator(t testing.TB, revision string) string {
+	t.Helper()
+	root, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "sh", "tools/earlier.sh", revision)
+	var said strings.Builder
+	build.Dir, build.Stderr = root, &said
+	directory, err := build.Output()
+	if err != nil {
+		t.Fatalf("the operator of revision %s cannot run: %v\n%s", revision, err, said.String())
+	}
+	return filepath.Join(strings.TrimSpace(string(directory)), "operator")
 }
 
 // OperatorBinary is the operator of this tree as a program.

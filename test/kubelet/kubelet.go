@@ -10,8 +10,10 @@ package kubelet
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,15 +25,22 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-// endTimeout is how long a pod may take to end before a kubelet would kill it.
-const endTimeout = 30 * time.Second
+const (
+	// endTimeout is how long a pod may take to end before a kubelet would kill it.
+	endTimeout = 30 * time.Second
+	// lag is for how long a pod that was told to end is still behind its Services. In a cluster its signal and the change of the
+	// endpoints start together, and the second takes a controller, a watch and the API server's own view longer.
+	lag = time.Second
+)
 
 // Kubelet runs the pods of one Deployment.
 type Kubelet struct {
 	// Pods are those that run.
 	Pods []*Pod
-	// Hasty pods answer for a second after they are told to end, which is enough where endpoints follow at once, and hold the Lease
-	// of the leader for six if they cannot give it back.
+	// Programs are the operators that images of these tags have inside. All others have that of this tree.
+	Programs map[string]string
+	// Hasty pods leave their Services at once when they are told to end, answer for a second after that, and hold the Lease of the
+	// leader for six if they cannot give it back. It is for stories in which nobody counts answers.
 	Hasty bool
 
 	t   testing.TB
@@ -57,17 +66,19 @@ func (k *Kubelet) Roll() time.Duration {
 		k.Stop()
 		return time.Since(begin)
 	}
-	revision, wanted := k.revision(d), int(*d.Spec.Replicas)
-	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && slices.ContainsFunc(k.Pods, func(p *Pod) bool { return p.revision != revision }) {
+	from, wanted := k.origin(d), int(*d.Spec.Replicas)
+	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType && slices.ContainsFunc(k.Pods, func(p *Pod) bool { return p.revision != from.revision }) {
 		k.Stop()
 	}
 	for {
-		current := slices.DeleteFunc(slices.Clone(k.Pods), func(p *Pod) bool { return p.revision != revision })
+		current := slices.DeleteFunc(slices.Clone(k.Pods), func(p *Pod) bool { return p.revision != from.revision })
 		if len(current) < wanted {
-			k.Pods = append(k.Pods, startPod(k.t, d, origin{revision: revision, hasty: k.Hasty}))
+			k.Pods = append(k.Pods, startPod(k.t, d, from))
 		}
 		if len(k.Pods) > wanted {
-			k.end(k.oldest(revision))
+			old := k.oldest(from.revision)
+			k.Tell(old)
+			k.Await(old)
 			continue
 		}
 		if len(current) >= wanted {
@@ -78,14 +89,25 @@ func (k *Kubelet) Roll() time.Duration {
 	return time.Since(begin)
 }
 
-// revision tells pods of one template from those of another.
-func (k *Kubelet) revision(d *appsv1.Deployment) string {
+// origin is what pods of a Deployment are made from besides it. The revision tells those of one template from those of another.
+func (k *Kubelet) origin(d *appsv1.Deployment) origin {
 	k.t.Helper()
 	text, err := json.Marshal(d.Spec.Template)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(text))
+	return origin{revision: fmt.Sprintf("%x", sha256.Sum256(text)), hasty: k.Hasty, binary: k.program(d.Spec.Template.Spec.Containers[0].Image)}
+}
+
+// program is what an image has inside.
+func (k *Kubelet) program(image string) string {
+	k.t.Helper()
+	// A registry before the last slash may have a port.
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	if path, ok := k.Programs[tag]; ok {
+		return path
+	}
+	return harness.OperatorBinary(k.t)
 }
 
 // oldest is the pod that goes next: one of another revision, if there is one.
@@ -96,25 +118,43 @@ func (k *Kubelet) oldest(revision string) *Pod {
 	return k.Pods[0]
 }
 
-// end takes a pod from behind its Services and has it end.
-func (k *Kubelet) end(p *Pod) {
+// Tell has a pod end, as its deletion does: it gets its signal at once, and has to answer for as long as it is still behind its
+// Services. Await waits for both.
+func (k *Kubelet) Tell(p *Pod) {
 	k.t.Helper()
-	p.leave()
-	p.Stop()
+	after := lag
+	if k.Hasty {
+		after = 0
+	}
+	p.Signal(syscall.SIGTERM)
+	left := make(chan error, 1)
+	p.left = left
+	go func() {
+		<-time.After(after)
+		left <- errors.Join(p.answers(), p.leave())
+	}()
+}
+
+// Await waits until a pod that was told to end has ended.
+func (k *Kubelet) Await(p *Pod) {
+	k.t.Helper()
+	if err := <-p.left; err != nil {
+		k.t.Errorf("the end of %s: %v\n%s", p.Name, err, p.LastWords(10))
+	}
+	p.AwaitEnd(endTimeout)
 	k.Pods = slices.DeleteFunc(k.Pods, func(other *Pod) bool { return other == p })
 }
 
 // Stop ends all pods at once, as happens when their Deployment is deleted.
 func (k *Kubelet) Stop() {
 	k.t.Helper()
-	for _, p := range k.Pods {
-		p.leave()
-		p.Signal(syscall.SIGTERM)
+	all := slices.Clone(k.Pods)
+	for _, p := range all {
+		k.Tell(p)
 	}
-	for _, p := range k.Pods {
-		p.AwaitEnd(endTimeout)
+	for _, p := range all {
+		k.Await(p)
 	}
-	k.Pods = nil
 }
 
 // report writes the status of the Deployment, for those who wait for it.

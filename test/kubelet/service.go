@@ -4,6 +4,8 @@
 package kubelet
 
 import (
+	"crypto/tls"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +28,7 @@ func (p *Pod) serve() {
 		if len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.labels)) {
 			continue
 		}
+		p.Services = append(p.Services, s.Name)
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.Name + "-" + p.Name, Labels: map[string]string{discoveryv1.LabelServiceName: s.Name}},
 			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{p.ip}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
@@ -45,19 +48,33 @@ func (p *Pod) serve() {
 	}
 }
 
+// answers tells whether the API server can reach the webhooks of a pod that is behind their Service.
+func (p *Pod) answers() error {
+	if p.webhooks == "" {
+		return nil
+	}
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	connection, err := dialer.DialContext(p.t.Context(), "tcp", p.webhooks)
+	if err != nil {
+		return fmt.Errorf("it is behind its Services, and does not answer: %w", err)
+	}
+	return connection.Close()
+}
+
 // leave takes the process from behind its Services.
-func (p *Pod) leave() {
-	p.t.Helper()
+func (p *Pod) leave() error {
 	behind := &discoveryv1.EndpointSliceList{}
 	if err := harness.Client(p.t).List(p.t.Context(), behind, client.InNamespace(p.namespace)); err != nil {
-		p.t.Fatal(err)
+		return fmt.Errorf("list endpoints: %w", err)
 	}
 	for i := range behind.Items {
 		if !strings.HasSuffix(behind.Items[i].Name, "-"+p.Name) {
 			continue
 		}
-		if err := harness.Client(p.t).Delete(p.t.Context(), &behind.Items[i]); err != nil {
-			p.t.Fatal(err)
+		// A page that is followed may have deleted it.
+		if err := harness.Client(p.t).Delete(p.t.Context(), &behind.Items[i]); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("take %s away: %w", behind.Items[i].Name, err)
 		}
 	}
+	return nil
 }

@@ -12,26 +12,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/tools/command"
 )
 
 // releaseToolchain is the Go that releases are built with, here and in the Dockerfile. It is no line in go.mod, which would have every
 // other Go of this minor fetch it, or fail where there is no network.
 const releaseToolchain = "go1.26.8"
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "image:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("image", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)

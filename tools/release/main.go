@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release writes everything that a version consists of into one directory: both charts, the images, what they are made
-// of, what is new, and the checksums of it all. It publishes nothing. In the repository it changes only the charts that upgrades
-// are tested from, which become those of this version.
+// of, what is new, and the checksums of it all. It publishes nothing. In the repository it changes only what upgrades are tested
+// from: the charts, which become those of this version, and the commit that its operator is built from.
 package main
 
 import (
@@ -14,21 +14,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dynamo-operator/dynamo-operator/tools/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("release", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
@@ -64,7 +58,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := keep(r.directory, filepath.Join(r.root, "test", "testdata", "releases")); err != nil {
+	revision, err := r.git(ctx, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	if err := r.keep(filepath.Join(r.root, "test", "testdata", "releases"), revision); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s has\n  %s\n", r.directory, strings.Join(names, "\n  "))

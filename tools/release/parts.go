@@ -93,18 +93,21 @@ func (r release) charts(ctx context.Context) error {
 	return nil
 }
 
-// keep puts the charts of a release in the place of those that tests have upgraded from until now.
-func keep(release, kept string) error {
-	old, err := filepath.Glob(filepath.Join(kept, "*.tgz"))
-	if err != nil {
-		return fmt.Errorf("find the charts of the last release: %w", err)
-	}
-	for _, path := range old {
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("remove a chart of the last release: %w", err)
+// keep puts the charts of a release, and the commit that it was made of, in the place of those that tests have upgraded from until
+// now. They build the operator from that commit, which has to stay in the history.
+func (r release) keep(kept, revision string) error {
+	for _, pattern := range []string{"*.tgz", "*.commit"} {
+		old, err := filepath.Glob(filepath.Join(kept, pattern))
+		if err != nil {
+			return fmt.Errorf("find the last release: %w", err)
+		}
+		for _, path := range old {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("remove the last release: %w", err)
+			}
 		}
 	}
-	packages, err := filepath.Glob(filepath.Join(release, "*.tgz"))
+	packages, err := filepath.Glob(filepath.Join(r.directory, "*.tgz"))
 	if err != nil {
 		return fmt.Errorf("find the packages: %w", err)
 	}
@@ -116,6 +119,9 @@ func keep(release, kept string) error {
 		if err := os.WriteFile(filepath.Join(kept, filepath.Base(path)), content, 0o644); err != nil {
 			return fmt.Errorf("keep a chart for later upgrades: %w", err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(kept, "dynamo-operator-"+r.version+".commit"), []byte(revision+"\n"), 0o644); err != nil {
+		return fmt.Errorf("keep the commit for later upgrades: %w", err)
 	}
 	return nil
 }

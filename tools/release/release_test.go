@@ -207,7 +207,7 @@ func charts(t *testing.T, path string) map[string]string {
 	return found
 }
 
-func TestTheChartsOfAReleaseReplaceThoseOfTheLast(t *testing.T) {
+func TestAReleaseReplacesTheLastThatUpgradesAreTestedFrom(t *testing.T) {
 	t.Parallel()
 	released, kept := t.TempDir(), t.TempDir()
 	write := func(path string) {
@@ -217,10 +217,11 @@ func TestTheChartsOfAReleaseReplaceThoseOfTheLast(t *testing.T) {
 		}
 	}
 	write(filepath.Join(kept, "dynamo-crds-1.0.0.tgz"))
+	write(filepath.Join(kept, "dynamo-operator-1.0.0.commit"))
 	write(filepath.Join(kept, "README.md"))
 	write(filepath.Join(released, "dynamo-crds-1.1.0.tgz"))
 	write(filepath.Join(released, "dynamo-operator-1.1.0.oci.tar"))
-	if err := keep(released, kept); err != nil {
+	if err := (release{directory: released, version: "1.1.0"}).keep(kept, "0123abcd"); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(kept)
@@ -231,10 +232,13 @@ func TestTheChartsOfAReleaseReplaceThoseOfTheLast(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if diff := cmp.Diff([]string{"README.md", "dynamo-crds-1.1.0.tgz"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"README.md", "dynamo-crds-1.1.0.tgz", "dynamo-operator-1.1.0.commit"}, names); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	if got := string(read(t, filepath.Join(kept, "dynamo-crds-1.1.0.tgz"))); got != "dynamo-crds-1.1.0.tgz" {
 		t.Errorf("the chart that is kept holds %q", got)
+	}
+	if got := string(read(t, filepath.Join(kept, "dynamo-operator-1.1.0.commit"))); got != "0123abcd\n" {
+		t.Errorf("the release says that it was made of %q", got)
 	}
 }

@@ -268,10 +268,13 @@ func (a *Applier) first(ctx context.Context, p pass, intent Intent) outcome {
 	}
 	a.Tally.Wrote(ctx, intent.Key.Kind, tally.Created)
 	known := a.memory.get(p.owner.GetUID(), intent.Key).uid
-	if answer.GetUID() != known && hadAnotherMaker(answer, p.owner.GetUID()) {
+	switch {
+	case intent.belongs.IsShared() && givenToOne(intent, answer):
+		return a.update(ctx, p, intent, answer)
+	case answer.GetUID() != known && hadAnotherMaker(answer, p.owner.GetUID()):
 		return a.release(ctx, p.owner, intent, answer)
 	}
-	return a.answered(p.owner, intent, answer)
+	return a.unmixed(ctx, p, intent, answer)
 }
 
 // found deals with an object that exists although the cache does not have it: it is new, it lost our label, or it is
@@ -289,7 +292,7 @@ func (a *Applier) found(ctx context.Context, p pass, intent Intent, refused erro
 		return outcome{failed: fmt.Errorf("read %s: %w", intent.Key, err)}
 	case isLeftover(intent, p.owner, live) || live.GetDeletionTimestamp() != nil:
 		return outcome{wake: leftoverWait}
-	case mayWrite(intent.belongs, p.owner, live):
+	case mayWrite(intent, p.owner, live):
 		return a.update(ctx, p, intent, live)
 	case intent.belongs == belonging.Borrowed:
 		a.memory.set(p.owner.GetUID(), intent.Key, state{borrowed: a.clock.Now()})

@@ -6,6 +6,7 @@ package apply
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
@@ -43,10 +45,12 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 		return nothing
 	case isLeftover(intent, owner, live):
 		return goneFirst
-	case !mayWrite(intent.belongs, owner, live):
+	case !mayWrite(intent, owner, live):
 		return notOurs
 	case live.GetDeletionTimestamp() != nil:
 		return goneFirst
+	case intent.belongs.IsShared() && metav1.GetControllerOf(live) != nil:
+		return update
 	case live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash, !refersTo(live, owner.GetUID()):
 		return update
 	case !seen.sameObject(live, intent.Hash):
@@ -65,12 +69,28 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 
 // mayWrite tells whether an object is the owner's to change: its own, or one that lost its owner and carries our marks.
 // What carries no mark of ours was made by somebody else, whoever controls it.
-func mayWrite(belongs belonging.Belonging, owner, live client.Object) bool {
+func mayWrite(intent Intent, owner, live client.Object) bool {
 	controller := metav1.GetControllerOf(live)
-	if controller == nil {
+	switch {
+	case controller == nil:
 		return madeByOperator(live)
+	case intent.belongs.IsShared():
+		return givenToOne(intent, live)
 	}
-	return !belongs.IsShared() && controller.UID == owner.GetUID()
+	return controller.UID == owner.GetUID()
+}
+
+// givenToOne recognises what is for several owners and was given by the reference to the one that came first. Its labels tell
+// that it is what we would make, and not something of the same name.
+func givenToOne(intent Intent, live client.Object) bool {
+	controller := metav1.GetControllerOf(live)
+	if controller == nil || live.GetAnnotations()[names.AnnotationReferenceHash] == "" {
+		return false
+	}
+	group, _, _ := strings.Cut(controller.APIVersion, "/")
+	ours := maps.Clone(intent.labels)
+	delete(ours, names.LabelApplied)
+	return group == v1alpha1.GroupVersion.Group && stringsContained(ours, live.GetLabels())
 }
 
 // wasOrphaned recognises a child of ours that was left without an owner. A claim was let go on purpose, and its data are

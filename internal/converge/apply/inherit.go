@@ -7,7 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,26 +18,70 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
 
-// inherit makes us the owner of what the reference has set in the spec of a child that we took over from it, so that the apply that
+// inherit makes us the owner of what the reference has set in the spec of a child that we take over from it, so that the apply that
 // follows takes away what it does not name. Without that the reference would own its fields for ever, and none of them would go.
 //
 // It waits for a change of more than the number of replicas: pods that run well are not replaced for what the reference left in
-// their template. The marks of the reference go, too, because what they say is wrong after the change; it then writes a spec anew.
+// their template. A change that was made before our first pass counts like any later one. The marks of the reference go, too,
+// because what they say is wrong after the change; it then writes a spec anew.
 func (a *Applier) inherit(ctx context.Context, intent Intent, live client.Object) error {
 	marks := live.GetAnnotations()
-	if marks[names.AnnotationReferenceHash] == "" || marks[names.AnnotationAppliedHash] == "" {
+	if marks[names.AnnotationReferenceHash] == "" {
 		return nil
 	}
+	if _, bare := live.(*metav1.PartialObjectMetadata); bare {
+		whole, err := a.whole(ctx, intent)
+		if err != nil {
+			return err
+		}
+		live = whole
+	}
 	changes, err := changesSpec(intent, live)
-	if err != nil || !changes {
+	applied := marks[names.AnnotationAppliedHash]
+	if err != nil || !changes && (applied == "" || applied == intent.Hash) {
 		return err
 	}
-	now := &metav1.PartialObjectMetadata{}
-	now.SetGroupVersionKind(intent.gvk)
-	if err := a.reader.Get(ctx, intent.Key.NamespacedName, now); err != nil {
+	// The caches keep no managed fields.
+	now, err := a.whole(ctx, intent)
+	if err != nil {
 		return err
 	}
-	managed, err := inherited(now.GetManagedFields())
+	if !changes {
+		if changes, err = letsGo(intent, now.GetManagedFields()); err != nil || !changes {
+			return err
+		}
+	}
+	return a.succeed(ctx, intent, now)
+}
+
+// whole reads a child with everything that the API server knows of it.
+func (a *Applier) whole(ctx context.Context, intent Intent) (client.Object, error) {
+	whole, err := a.blank(intent)
+	if err != nil {
+		return nil, err
+	}
+	return whole, a.reader.Get(ctx, intent.Key.NamespacedName, whole)
+}
+
+// unmixed ends a first apply. Where it mixed our fields with what the reference had left, the rest of that goes now, with the pods
+// that are replaced anyway.
+func (a *Applier) unmixed(ctx context.Context, p pass, intent Intent, answer client.Object) outcome {
+	mixed, err := mixes(answer)
+	if err == nil && mixed {
+		err = a.succeed(ctx, intent, answer)
+	}
+	switch {
+	case err != nil:
+		return outcome{live: answer, failed: fmt.Errorf("take %s over from the reference: %w", intent.Key, err)}
+	case mixed:
+		return a.update(ctx, p, intent, answer)
+	}
+	return a.answered(p.owner, intent, answer)
+}
+
+// succeed makes the reference's fields in the spec of a child ours and takes its marks off.
+func (a *Applier) succeed(ctx context.Context, intent Intent, now client.Object) error {
+	managed, err := inherited(now.GetManagedFields(), intent.gvk.GroupVersion().String())
 	if err != nil {
 		return err
 	}
@@ -47,15 +92,56 @@ func (a *Applier) inherit(ctx context.Context, intent Intent, live client.Object
 	if err != nil {
 		return err
 	}
-	return a.writer.Patch(ctx, now, client.RawPatch(types.MergePatchType, body), client.FieldOwner(names.FieldManager))
+	answer := &metav1.PartialObjectMetadata{}
+	answer.SetGroupVersionKind(intent.gvk)
+	answer.SetNamespace(now.GetNamespace())
+	answer.SetName(now.GetName())
+	return a.writer.Patch(ctx, answer, client.RawPatch(types.MergePatchType, body), client.FieldOwner(names.FieldManager))
 }
 
-// changesSpec tells whether an intent asks for more than another number of replicas.
-func changesSpec(intent Intent, live client.Object) (bool, error) {
-	if _, bare := live.(*metav1.PartialObjectMetadata); bare {
+// mixes tells whether a first apply went to a child of the reference and set what nobody had set before: its owner was changed while
+// nobody worked on it. What the change has taken out is then still there.
+func mixes(answer client.Object) (bool, error) {
+	if answer.GetAnnotations()[names.AnnotationReferenceHash] == "" {
 		return false, nil
 	}
-	body, err := intent.body()
+	ours, others := map[string]any{}, map[string]any{}
+	for _, m := range answer.GetManagedFields() {
+		fields, err := fieldsOf(m)
+		if err != nil {
+			return false, err
+		}
+		spec, _ := fields[specField].(map[string]any)
+		if isOurs(m) {
+			unite(ours, spec)
+		} else {
+			unite(others, spec)
+		}
+	}
+	return exceeds(ours, others), nil
+}
+
+// exceeds tells whether a set has a field that another lacks. Numbers of replicas do not count.
+func exceeds(set, other map[string]any) bool {
+	for path, inner := range set {
+		if path == "." || path == "f:"+replicasMember {
+			continue
+		}
+		known, ok := other[path].(map[string]any)
+		below, _ := inner.(map[string]any)
+		if !ok || exceeds(below, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// replicasMember is what scaling changes, wherever it stands: a PodCliqueSet has it in every clique.
+const replicasMember = "replicas"
+
+// changesSpec tells whether an intent asks for more than other numbers of replicas.
+func changesSpec(intent Intent, live client.Object) (bool, error) {
+	spec, err := specOf(intent)
 	if err != nil {
 		return false, err
 	}
@@ -63,43 +149,157 @@ func changesSpec(intent Intent, live client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	spec, _ := body["spec"].(map[string]any)
-	want := maps.Clone(spec)
-	delete(want, "replicas")
-	return !containedIn("", "spec", want, fields["spec"]), nil
+	return !containedIn("", "spec", withoutReplicas(spec), fields["spec"]), nil
 }
 
-// inherited are managed fields in which the spec that the reference has written is ours. The rest of what it has written stays with it.
-func inherited(managed []metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error) {
-	const spec = "f:spec"
+func specOf(intent Intent) (map[string]any, error) {
+	body, err := intent.body()
+	if err != nil {
+		return nil, err
+	}
+	spec, _ := body["spec"].(map[string]any)
+	return spec, nil
+}
+
+// withoutReplicas is a value without any number of replicas in it.
+func withoutReplicas(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		rest := make(map[string]any, len(v))
+		for key, inner := range v {
+			if key != replicasMember {
+				rest[key] = withoutReplicas(inner)
+			}
+		}
+		return rest
+	case []any:
+		rest := make([]any, len(v))
+		for i := range v {
+			rest[i] = withoutReplicas(v[i])
+		}
+		return rest
+	}
+	return value
+}
+
+// letsGo tells whether an intent no longer names some field of the spec that we applied before.
+func letsGo(intent Intent, managed []metav1.ManagedFieldsEntry) (bool, error) {
+	spec, err := specOf(intent)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range managed {
+		if !isOurs(m) {
+			continue
+		}
+		fields, err := fieldsOf(m)
+		if err != nil {
+			return false, err
+		}
+		applied, _ := fields[specField].(map[string]any)
+		return lacks(spec, applied), nil
+	}
+	return false, nil
+}
+
+// lacks tells whether some field of a set is not in a value. Numbers of replicas do not count.
+func lacks(value any, set map[string]any) bool {
+	for path, inner := range set {
+		below, _ := inner.(map[string]any)
+		kind, name, _ := strings.Cut(path, ":")
+		switch kind {
+		case "f":
+			members, _ := value.(map[string]any)
+			member, ok := members[name]
+			if name != replicasMember && (!ok || lacks(member, below)) {
+				return true
+			}
+		case "k":
+			elements, _ := value.([]any)
+			at := slices.IndexFunc(elements, func(e any) bool { return hasKeys(e, name) })
+			if at < 0 || lacks(elements[at], below) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasKeys tells whether an element of a list is the one of these keys. The server adds keys that have a default.
+func hasKeys(element any, keys string) bool {
+	members, _ := element.(map[string]any)
+	var want map[string]any
+	if err := json.Unmarshal([]byte(keys), &want); err != nil {
+		return false
+	}
+	for key, value := range want {
+		if got, ok := members[key]; ok && !containedIn("", key, value, got) {
+			return false
+		}
+	}
+	return true
+}
+
+// specField is the spec in a set of fields.
+const specField = "f:spec"
+
+func isOurs(m metav1.ManagedFieldsEntry) bool {
+	return m.Manager == names.FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
+}
+
+func isTheirs(m metav1.ManagedFieldsEntry) bool {
+	return m.Manager == names.FieldManagerReference && m.Operation == metav1.ManagedFieldsOperationUpdate && m.Subresource == "" && m.FieldsV1 != nil
+}
+
+// fieldsOf are the fields of an entry, as a tree of maps.
+func fieldsOf(m metav1.ManagedFieldsEntry) (map[string]any, error) {
+	fields := map[string]any{}
+	if m.FieldsV1 == nil {
+		return fields, nil
+	}
+	if err := json.Unmarshal([]byte(m.FieldsV1.GetRawString()), &fields); err != nil {
+		return nil, fmt.Errorf("read the fields of %s: %w", m.Manager, err)
+	}
+	return fields, nil
+}
+
+// inherited are managed fields in which the spec that the reference has written is ours, whether or not we have applied anything
+// before. The rest of what it has written stays with it.
+func inherited(managed []metav1.ManagedFieldsEntry, version string) ([]metav1.ManagedFieldsEntry, error) {
 	var all []metav1.ManagedFieldsEntry
 	theirs, ours := map[string]any{}, -1
 	for _, m := range managed {
-		if m.Manager == names.FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" {
+		if isOurs(m) {
 			ours = len(all)
 		}
-		if m.Manager == names.FieldManagerReference && m.Operation == metav1.ManagedFieldsOperationUpdate && m.Subresource == "" && m.FieldsV1 != nil {
-			fields := map[string]any{}
-			if err := json.Unmarshal([]byte(m.FieldsV1.GetRawString()), &fields); err != nil {
-				return nil, fmt.Errorf("read the fields of %s: %w", m.Manager, err)
+		if isTheirs(m) {
+			fields, err := fieldsOf(m)
+			if err != nil {
+				return nil, err
 			}
-			part, _ := fields[spec].(map[string]any)
+			part, _ := fields[specField].(map[string]any)
 			unite(theirs, part)
-			delete(fields, spec)
+			delete(fields, specField)
 			if err := setFields(&m, fields); err != nil {
 				return nil, err
 			}
 		}
 		all = append(all, m)
 	}
-	if ours < 0 || len(theirs) == 0 {
+	if len(theirs) == 0 {
 		return managed, nil
 	}
-	fields := map[string]any{}
-	if err := json.Unmarshal([]byte(all[ours].FieldsV1.GetRawString()), &fields); err != nil {
-		return nil, fmt.Errorf("read our own fields: %w", err)
+	if ours < 0 {
+		ours = len(all)
+		all = append(all, metav1.ManagedFieldsEntry{
+			Manager: names.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, FieldsType: "FieldsV1",
+		})
 	}
-	unite(fields, map[string]any{spec: theirs})
+	fields, err := fieldsOf(all[ours])
+	if err != nil {
+		return nil, err
+	}
+	unite(fields, map[string]any{specField: theirs})
 	return all, setFields(&all[ours], fields)
 }
 

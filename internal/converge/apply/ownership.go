@@ -46,7 +46,8 @@ func madeByOperator(obj client.Object) bool {
 }
 
 // joinOwners encodes an intent with the owner references that a live object has already, because references that an apply
-// leaves out are taken away. They keep their order, so that owners who differ in nothing else send the same.
+// leaves out are taken away. They keep their order, so that owners who differ in nothing else send the same. None of them is its
+// controller, which the reference makes the first.
 func joinOwners(intent Intent, live client.Object) ([]byte, error) {
 	body, err := intent.body()
 	if err != nil {
@@ -60,7 +61,11 @@ func joinOwners(intent Intent, live client.Object) ([]byte, error) {
 		if string(r.UID) == mine["uid"] {
 			own = nil
 		}
-		refs = append(refs, map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)})
+		ref := map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)}
+		if r.Controller != nil && *r.Controller {
+			ref["controller"] = false
+		}
+		refs = append(refs, ref)
 	}
 	metadata["ownerReferences"] = append(refs, own...)
 	return json.Marshal(body)

@@ -36,6 +36,7 @@ func TestOthers(t *testing.T) {
 	upgrade(t, ours+"/crds", definitions())
 	t.Run("wrong values leave nothing behind", wrongValues)
 	k := kubelet.New(t, system, deployment)
+	k.Hasty = true
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	t.Run("beside the reference", func(t *testing.T) {
@@ -172,6 +173,7 @@ func besideRestricted(t *testing.T, ns string) {
 	takeOver(t, release)
 	const name = "team-dynamo-operator-controller-manager"
 	k := kubelet.New(t, team, name)
+	k.Hasty = true
 	k.Roll()
 	there, here := frontend(team), frontend(ns)
 	for _, o := range []client.Object{there, here} {

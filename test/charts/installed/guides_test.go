@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -273,40 +272,4 @@ func (r *reader) everythingIsSetStill() {
 		r.Errorf("the operator has %s of memory and the image %s", memory, d.Spec.Template.Spec.Containers[0].Image)
 	}
 	harness.Shell(r, r.directory, "kubectl auth can-i get /metrics --as=system:serviceaccount:monitoring:prometheus")
-}
-
-// TestEveryVerb runs the verbs that put things into a cluster, and looks for all that others have.
-func TestEveryVerb(t *testing.T) {
-	cleanUp(t)
-	const image = "registry.example.com:5000/team/operator"
-	directory, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, verb := range []string{
-		"build", "run", "manifests", "generate", "install", "uninstall", "deploy", "undeploy", "test-e2e", "helm", "docker-build", "docker-push", "docker-buildx",
-	} {
-		if !regexp.MustCompile(`(?m)^` + verb + `:.* ## `).Match(makefile) {
-			t.Errorf("make has no verb %s, or does not explain it", verb)
-		}
-	}
-	harness.Shell(t, directory, "sh tools/deploy.sh install && IMG="+image+":1.2.3 sh tools/deploy.sh deploy")
-	d := &appsv1.Deployment{}
-	key := client.ObjectKey{Namespace: system, Name: "dynamo-operator"}
-	if err := harness.Client(t).Get(t.Context(), key, d); err != nil {
-		t.Fatal(err)
-	}
-	if got := d.Spec.Template.Spec.Containers[0]; got.Image != image+":1.2.3" || !slices.Contains(got.Args, "--operator-version=1.2.3") {
-		t.Errorf("the operator runs the image %s with %v", got.Image, got.Args)
-	}
-	harness.Shell(t, directory, "sh tools/deploy.sh undeploy && kubectl get crd/dynamographdeployments.nvidia.com && ! kubectl -n dynamo-system get deployment/dynamo-operator")
-	harness.Shell(t, directory, "sh tools/deploy.sh uninstall")
-	said, err := exec.CommandContext(t.Context(), "sh", "-c", "cd "+root+" && CONTAINER_TOOL=no-such-engine IMG="+image+" sh tools/engine.sh buildx").CombinedOutput()
-	if err == nil || !strings.Contains(string(said), "there is no no-such-engine on this machine") || !strings.Contains(string(said), "make images") {
-		t.Errorf("without an engine: %v: %s", err, said)
-	}
 }

@@ -11,14 +11,18 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
-// TestARelease is one story: a release from its installation to its return, with graphs that must not notice.
+// TestARelease is one story: a release from its installation to its return, with graphs that must not notice. Charts and operator
+// of the last release are those of its own commit.
 func TestARelease(t *testing.T) {
 	cleanUp(t)
-	k := kubelet.New(t, system, deployment)
+	// Both are built before anything is timed.
+	k, last, next := kubelet.New(t, system, deployment), lastOperator(t), harness.OperatorBinary(t)
+	k.Programs = map[string]string{released(t): last}
 	values, begin := briskly(t, preset(t, "production")), audit(t)
 	upgrade(t, archive(t, "dynamo-crds"), definitions())
 	upgrade(t, archive(t, "dynamo-platform"), platform(values))
 	t.Logf("install: ready after %s", k.Roll())
+	runs(t, k, last)
 	ns := runExamples(t)
 	before := stateOf(t, ns)
 	t.Logf("%d objects in the namespace of the graphs, %d of them Deployments", len(before.UIDs), len(before.Templates))
@@ -32,6 +36,7 @@ func TestARelease(t *testing.T) {
 		upgrade(t, ours+"/crds", definitions())
 		upgrade(t, ours+"/platform", platform(values))
 		took := k.Roll()
+		runs(t, k, next)
 		works(t, elsewhere, "0.0.0-dev")
 		l.More(rate)
 		l.Stop("upgrade, two replicas replaced in " + took.String())
@@ -43,6 +48,7 @@ func TestARelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := k.Roll()
+		runs(t, k, last)
 		works(t, elsewhere, released(t))
 		l.More(rate)
 		l.Stop("rollback, two replicas replaced in " + took.String())

@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -54,9 +55,19 @@ func archive(t *testing.T, name string) string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(packed, name+"-*.tgz"))
 	if err != nil || len(all) != 1 {
-		t.Fatalf("found %v of the one release of %s: %v", all, name, err)
+		t.Fatalf("the last release has these charts of %s: %v, %v", name, all, err)
 	}
 	return all[0]
+}
+
+// lastOperator is the operator of the last release, built from the commit that it was made of.
+func lastOperator(t *testing.T) string {
+	t.Helper()
+	revision, err := os.ReadFile(filepath.Join(packed, "dynamo-operator-"+released(t)+".commit"))
+	if err != nil {
+		t.Fatalf("nothing tells which commit release %s was made of, which make release writes beside its charts: %v", released(t), err)
+	}
+	return harness.EarlierOperator(t, strings.TrimSpace(string(revision)))
 }
 
 // helm is Helm as the administrator.

@@ -48,6 +48,7 @@ func TestAReleaseOfTheReference(t *testing.T) {
 	}
 	schedulersStay(t)
 	k := kubelet.New(t, system, deployment)
+	k.Hasty = true
 	k.Roll()
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)

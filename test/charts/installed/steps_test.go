@@ -25,12 +25,12 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
-// brisk has a Lease end soon, and pods that are told to end not answer for long: endpoints follow at once here.
+// brisk has a Lease end soon. For how long pods answer that are told to end is left as it is for users.
 const brisk = `
 leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
-webhooks: {drainPeriod: 2s}
 `
 
 // briskly are values with that configuration.
@@ -50,6 +50,16 @@ func released(t *testing.T) string {
 	t.Helper()
 	name := filepath.Base(archive(t, "dynamo-platform"))
 	return strings.TrimSuffix(strings.TrimPrefix(name, "dynamo-platform-"), ".tgz")
+}
+
+// runs checks that all pods have one program.
+func runs(t *testing.T, k *kubelet.Kubelet, program string) {
+	t.Helper()
+	for _, p := range k.Pods {
+		if p.Binary() != program {
+			t.Errorf("%s runs %s, want %s", p.Name, p.Binary(), program)
+		}
+	}
 }
 
 // works has a graph stamped with a version and worked on, and another refused.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
 const (
@@ -195,7 +195,7 @@ func holdLease(t *testing.T) *coordinationv1.Lease {
 }
 
 // waitsFor checks that pods leave a graph alone as long as somebody else holds the Lease, say for whom they wait, and work afterwards.
-func waitsFor(t *testing.T, ns string, pods []*pod, held *coordinationv1.Lease) {
+func waitsFor(t *testing.T, ns string, pods []*kubelet.Pod, held *coordinationv1.Lease) {
 	t.Helper()
 	g := frontend(ns, uniqueName())
 	harness.Eventually(t, time.Minute, "a graph taken by a standby", func() (bool, string) {
@@ -205,7 +205,7 @@ func waitsFor(t *testing.T, ns string, pods []*pod, held *coordinationv1.Lease) 
 	for _, p := range pods {
 		harness.Eventually(t, time.Minute, "a word about who leads", func() (bool, string) {
 			log := p.Log()
-			return strings.Contains(log, "Another operator leads") && strings.Contains(log, *held.Spec.HolderIdentity), p.LastWords(5)
+			return strings.Contains(log, "Standing by") && strings.Contains(log, *held.Spec.HolderIdentity), p.LastWords(5)
 		})
 	}
 	if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil || len(g.Status.Conditions) > 0 {
@@ -218,7 +218,7 @@ func waitsFor(t *testing.T, ns string, pods []*pod, held *coordinationv1.Lease) 
 }
 
 // leads tells whether a pod says that it leads.
-func leads(t *testing.T, p *pod, token string) bool {
+func leads(t *testing.T, p *kubelet.Pod, token string) bool {
 	t.Helper()
 	_, text := scrape(t, "https://"+p.Metrics+"/metrics", token)
 	return strings.Contains(text, `leader_election_master_status{name="`+election+`"} 1`)
@@ -226,24 +226,23 @@ func leads(t *testing.T, p *pod, token string) bool {
 
 // handsOver tells the leader of some pods to end, and times the first write of its successor. What the leader wrote lies before the
 // moment at which it gave the Lease back.
-func handsOver(t *testing.T, ns string, pods []*pod, token string) {
+func handsOver(t *testing.T, ns string, k *kubelet.Kubelet, token string) {
 	t.Helper()
-	i := slices.IndexFunc(pods, func(p *pod) bool { return leads(t, p, token) })
+	i := slices.IndexFunc(k.Pods, func(p *kubelet.Pod) bool { return leads(t, p, token) })
 	if i < 0 {
 		t.Fatal("nobody leads")
 	}
-	leader, name := pods[i], uniqueName()
+	leader, name := k.Pods[i], uniqueName()
 	before, requests := holder(t, shippedElection), since(t)
-	leader.leave()
 	told := time.Now()
-	leader.Signal(syscall.SIGTERM)
+	k.Tell(leader)
 	// What is made while the leader is still one, it finishes itself, and nothing is left for the successor.
 	harness.Eventually(t, time.Minute, "the Lease given back", func() (bool, string) { return holder(t, shippedElection) != before, before })
 	if err := harness.Client(t).Create(t.Context(), frontend(ns, name)); err != nil {
 		t.Fatal(err)
 	}
 	harness.AwaitReady(t, ns, name)
-	leader.AwaitEnd(time.Minute)
+	k.Await(leader)
 	lease := &coordinationv1.Lease{}
 	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: shippedElection, Name: election}, lease); err != nil {
 		t.Fatal(err)

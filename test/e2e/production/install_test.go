@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
+	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
 // commands are the blocks of a page that are to be followed.
@@ -73,7 +75,8 @@ func TestTheShippedManifestsRunTheOperator(t *testing.T) {
 	prometheus, stranger := tokenOf(t, "monitoring", "prometheus"), tokenOf(t, "monitoring", "stranger")
 	follow(t, "installation.md", t.TempDir(), func(block string) string { return block })
 	held := holdLease(t)
-	everywhere := startPods(t, ownNamespace)
+	k := startPods(t, ownNamespace)
+	everywhere := k.Pods
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	t.Run("not while an operator of the chart or the reference leads", func(t *testing.T) { waitsFor(t, ns, everywhere, held) })
@@ -92,7 +95,7 @@ func TestTheShippedManifestsRunTheOperator(t *testing.T) {
 			return ""
 		})
 		harness.SimulateDeployments(t, team)
-		pods := startPods(t, team)
+		pods := startPods(t, team).Pods
 		token := &corev1.Secret{}
 		if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: team, Name: "dynamo-operator-metrics-token"}, token); err != nil {
 			t.Fatal(err)
@@ -109,7 +112,20 @@ func TestTheShippedManifestsRunTheOperator(t *testing.T) {
 		}
 	})
 	t.Run("in all others", func(t *testing.T) { works(t, ns, everywhere, prometheus) })
-	t.Run("when the one that leads is told to end", func(t *testing.T) { handsOver(t, ns, everywhere, prometheus) })
+	t.Run("when the one that leads is told to end", func(t *testing.T) { handsOver(t, ns, k, prometheus) })
+}
+
+// startPods starts what the shipped Deployment in a namespace asks for.
+func startPods(t *testing.T, namespace string) *kubelet.Kubelet {
+	t.Helper()
+	k := kubelet.New(t, namespace, "dynamo-operator")
+	k.Roll()
+	for _, p := range k.Pods {
+		if diff := cmp.Diff([]string{"dynamo-operator-metrics", "dynamo-operator-webhook-service"}, p.Services); diff != "" {
+			t.Errorf("Services that lead to a pod (-want +got):\n%s", diff)
+		}
+	}
+	return k
 }
 
 // certify makes the files that the page makes with openssl.
@@ -131,7 +147,7 @@ func certify(t *testing.T, directory, host string) {
 }
 
 // works has a graph made and one refused, by these pods.
-func works(t *testing.T, ns string, pods []*pod, token string) {
+func works(t *testing.T, ns string, pods []*kubelet.Pod, token string) {
 	t.Helper()
 	name := uniqueName()
 	good := frontend(ns, name)
@@ -157,7 +173,7 @@ func works(t *testing.T, ns string, pods []*pod, token string) {
 }
 
 // denials counts what pods have refused.
-func denials(t *testing.T, pods []*pod, token string) int {
+func denials(t *testing.T, pods []*kubelet.Pod, token string) int {
 	t.Helper()
 	sum := 0
 	for _, p := range pods {
@@ -174,7 +190,7 @@ func denials(t *testing.T, pods []*pod, token string) int {
 }
 
 // answersOnly scrapes with a token that may, and with others.
-func answersOnly(t *testing.T, p *pod, token string, others map[string]int) {
+func answersOnly(t *testing.T, p *kubelet.Pod, token string, others map[string]int) {
 	t.Helper()
 	url := "https://" + p.Metrics + "/metrics"
 	code, text := scrape(t, url, token)

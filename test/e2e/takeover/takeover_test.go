@@ -90,6 +90,35 @@ func TestWhatTheReferenceHadSetGoesWithTheNextChangeOfPods(t *testing.T) {
 	}
 }
 
+func TestWhatAUserTookOutBeforeOurFirstPassGoesWithWhatCameForIt(t *testing.T) {
+	t.Parallel()
+	ns, key := graphOfTheReference(t)
+	before := deployments(t, ns)["chat-decode"]
+	harness.Change(t, key, func(g *v1alpha1.DynamoGraphDeployment) {
+		g.Spec.Services["Decode"].Envs = []corev1.EnvVar{{Name: "NEW", Value: "1"}}
+	})
+	harness.StartOperator(t, ns)
+	harness.Eventually(t, patience, "the variables of the change and no others", func() (bool, string) {
+		d := deployments(t, ns)["chat-decode"]
+		return has(d, "NEW") && !has(d, dropped) && !has(d, leftover), fmt.Sprint(d.Spec.Template.Spec.Containers[0].Env)
+	})
+	if after := deployments(t, ns)["chat-decode"]; after.UID != before.UID {
+		t.Errorf("it is another one: %s, it was %s", after.UID, before.UID)
+	}
+}
+
+func TestWhatAUserTakesOutGoesAlthoughNothingComesForIt(t *testing.T) {
+	t.Parallel()
+	ns, key := graphOfTheReference(t)
+	harness.StartOperator(t, ns)
+	harness.Eventually(t, patience, "everything taken over", func() (bool, string) { return takenOver(t, ns) })
+	harness.Change(t, key, func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Envs = nil })
+	harness.Eventually(t, patience, "neither the variable nor what the reference had set", func() (bool, string) {
+		d := deployments(t, ns)["chat-decode"]
+		return !has(d, dropped) && !has(d, leftover), fmt.Sprint(d.Spec.Template.Spec.Containers[0].Env)
+	})
+}
+
 // graphOfTheReference has a graph with children as the reference makes them, and no operator.
 func graphOfTheReference(t *testing.T) (string, client.ObjectKey) {
 	t.Helper()
