@@ -9,8 +9,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
