@@ -26,8 +26,8 @@ type Helm struct {
 	Kubeconfig string
 	// ClientSide has it install as Helm 3 did.
 	ClientSide bool
-	// TakeOver is --take-ownership --force-conflicts: what is there already becomes part of the release.
-	TakeOver bool
+	// TakeOwnership has what is there already become part of the release.
+	TakeOwnership bool
 }
 
 func (h Helm) configuration(namespace string) (*action.Configuration, error) {
@@ -55,7 +55,7 @@ func (h Helm) Upgrade(ctx context.Context, chart string, r Release) error {
 		install := action.NewInstall(c)
 		install.ReleaseName, install.Namespace, install.CreateNamespace = r.Name, r.Namespace, true
 		install.ServerSideApply = !h.ClientSide
-		install.TakeOwnership, install.ForceConflicts = h.TakeOver, h.TakeOver
+		install.TakeOwnership = h.TakeOwnership
 		install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, helmTimeout
 		if _, err := install.RunWithContext(ctx, loaded, r.Values); err != nil {
 			return fmt.Errorf("install %s: %w", r.Name, err)
@@ -64,7 +64,7 @@ func (h Helm) Upgrade(ctx context.Context, chart string, r Release) error {
 	}
 	upgrade := action.NewUpgrade(c)
 	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = r.Namespace, kube.HookOnlyStrategy, helmTimeout
-	upgrade.TakeOwnership, upgrade.ForceConflicts = h.TakeOver, h.TakeOver
+	upgrade.TakeOwnership = h.TakeOwnership
 	if _, err := upgrade.RunWithContext(ctx, r.Name, loaded, r.Values); err != nil {
 		return fmt.Errorf("upgrade %s: %w", r.Name, err)
 	}

@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -170,7 +171,7 @@ func besideRestricted(t *testing.T, ns string) {
 	if err := helm(t).Upgrade(t.Context(), ours+"/platform", release); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Errorf("over the account of the other operator: %v", err)
 	}
-	takeOver(t, release)
+	takeOver(t, account, release)
 	const name = "team-dynamo-operator-controller-manager"
 	k := kubelet.New(t, team, name)
 	k.Hasty = true
@@ -184,11 +185,7 @@ func besideRestricted(t *testing.T, ns string) {
 	harness.AwaitReady(t, team, there.Name)
 	harness.AwaitReady(t, ns, here.Name)
 	isClaimed(t, team)
-	// As the guide has it, once the operator of the release has claimed the namespace.
-	takeOver(t, release)
-	harness.Shell(t, t.TempDir(), "kubectl -n "+team+" patch serviceaccount/planner-serviceaccount serviceaccount/epp-serviceaccount "+
-		`--type=merge -p '{"metadata":{"ownerReferences":null}}'`)
-	upgrade(t, ours+"/platform", release)
+	upgrade(t, ours+"/platform", release) // which is all that it takes from now on
 	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
 	contented(t, team)
 	k.Stop()
@@ -213,11 +210,32 @@ func isClaimed(t *testing.T, ns string) {
 	}
 }
 
-// takeOver installs or upgrades a release and lets it have what is there already.
-func takeOver(t *testing.T, r charts.Release) {
+// takeOver has a release have the account that another operator made, as the guide does.
+func takeOver(t *testing.T, account *corev1.ServiceAccount, r charts.Release) {
 	t.Helper()
+	key := client.ObjectKeyFromObject(account)
+	nobodys := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":null,"annotations":null}}`))
+	if err := harness.Client(t).Patch(t.Context(), account.DeepCopy(), nobodys); err != nil {
+		t.Fatal(err)
+	}
+	// The other operator is made to look at its graph, and has to leave the account as it is.
+	g := &v1alpha1.DynamoGraphDeployment{}
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: r.Namespace, Name: account.OwnerReferences[0].Name}, g); err != nil {
+		t.Fatal(err)
+	}
+	harness.Change(t, client.ObjectKeyFromObject(g), func(g *v1alpha1.DynamoGraphDeployment) {
+		g.Spec.Services["Frontend"].ExtraPodSpec.MainContainer.Image = "example.com/frontend:2"
+	})
+	harness.Eventually(t, time.Minute, "the graph looked at", func() (bool, string) {
+		err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(g), g)
+		return err == nil && g.Status.ObservedGeneration == g.Generation, fmt.Sprint(err, g.Status.Conditions)
+	})
+	now := &corev1.ServiceAccount{}
+	if err := harness.Client(t).Get(t.Context(), key, now); err != nil || len(now.OwnerReferences) > 0 || now.UID != account.UID {
+		t.Errorf("the other operator has it again: %v: %v", now.ObjectMeta, err)
+	}
 	h := helm(t)
-	h.TakeOver = true
+	h.TakeOwnership = true
 	if err := h.Upgrade(t.Context(), ours+"/platform", r); err != nil {
 		t.Fatal(err)
 	}

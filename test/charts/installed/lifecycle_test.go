@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
@@ -19,6 +21,10 @@ func TestARelease(t *testing.T) {
 	k, last, next := kubelet.New(t, system, deployment), lastOperator(t), harness.OperatorBinary(t)
 	k.Programs = map[string]string{released(t): last}
 	values, begin := briskly(t, preset(t, "production")), audit(t)
+	// Release 0.1.0 tells pods of an etcd that is turned off unless it is told so twice.
+	if err := unstructured.SetNestedField(values, false, "dynamo-operator", "etcd", "enabled"); err != nil {
+		t.Fatal(err)
+	}
 	upgrade(t, archive(t, "dynamo-crds"), definitions())
 	upgrade(t, archive(t, "dynamo-platform"), platform(values))
 	t.Logf("install: ready after %s", k.Roll())
