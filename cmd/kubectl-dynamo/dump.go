@@ -83,7 +83,8 @@ func (o *dumpOptions) run(ctx context.Context, streams genericiooptions.IOStream
 	kept, foreign := dump.Objects(found)
 	for _, object := range foreign {
 		controller := metav1.GetControllerOfNoCopy(object)
-		say(streams.ErrOut, "left out: %s %s/%s, which %s %s made and has to make again", object.GetKind(), object.GetNamespace(), object.GetName(), controller.Kind, controller.Name)
+		say(streams.ErrOut, "left out: %s %s/%s, which %s %s made and has to make again",
+			object.GetKind(), object.GetNamespace(), object.GetName(), controller.Kind, controller.Name)
 	}
 	var printer printers.ResourcePrinter = &printers.YAMLPrinter{}
 	if o.output == outputJSON {

@@ -142,7 +142,8 @@ func judgeStorage(f Facts) []Finding {
 	}
 	switch {
 	case len(all) == 0:
-		return one(missing, "no storage class", "install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false, as --preset development does")
+		return one(missing, "no storage class",
+			"install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false, as --preset development does")
 	case len(defaults) == 0:
 		return one(missing, "no default among "+list(all), "kubectl annotate storageclass "+all[0]+" storageclass.kubernetes.io/is-default-class=true, "+
 			"or set nats.config.jetstream.fileStore.pvc.storageClassName and etcd.persistence.storageClass")

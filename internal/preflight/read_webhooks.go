@@ -101,7 +101,8 @@ func (h hook) asked(surroundings labels.Set) bool {
 func takesGraphs(rule admissionregistrationv1.RuleWithOperations) bool {
 	among := func(all []string, name string) bool { return slices.Contains(all, name) || slices.Contains(all, "*") }
 	operations := slices.Contains(rule.Operations, admissionregistrationv1.Create) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll)
-	return isOurs(rule) && operations && among(rule.APIVersions, v1alpha1.GroupVersion.Version) && (among(rule.Resources, graphs) || slices.Contains(rule.Resources, "*/*"))
+	resources := among(rule.Resources, graphs) || slices.Contains(rule.Resources, "*/*")
+	return isOurs(rule) && operations && resources && among(rule.APIVersions, v1alpha1.GroupVersion.Version)
 }
 
 // matches reads a selector as the API server does, which refuses those that cannot be understood.

@@ -185,18 +185,23 @@ func linksOf(all []instruction, program string) []string {
 				stage = "dynamo-operator" // it is called after its program in the archive alone
 			}
 		case "COPY":
-			copied := copies.FindStringSubmatch(i.rest)
-			if copied == nil || stage != program {
-				continue
-			}
-			for from, target := range made {
-				if below, ok := strings.CutPrefix(from, copied[1]); ok && target == "/"+program && (below == "" || below[0] == '/') {
-					found = append(found, copied[2]+below)
-				}
+			if copied := copies.FindStringSubmatch(i.rest); copied != nil && stage == program {
+				found = append(found, arrived(made, copied[1], copied[2], "/"+program)...)
 			}
 		}
 	}
 	slices.Sort(found)
+	return found
+}
+
+// arrived are links to a target that are at a path, or below it, after they were copied to another.
+func arrived(made map[string]string, from, to, target string) []string {
+	var found []string
+	for link, leads := range made {
+		if below, ok := strings.CutPrefix(link, from); ok && leads == target && (below == "" || below[0] == '/') {
+			found = append(found, to+below)
+		}
+	}
 	return found
 }
 

@@ -92,7 +92,7 @@ func (r *reader) follow(page string) {
 		}
 		reason := rolls.FindStringSubmatch(info)
 		if info != "sh" && reason == nil {
-			r.Errorf("%s has a block of %q: commands are in sh, with unrun=\"why\" where they cannot run, with rolls=\"why\" where they replace pods of graphs", page, info)
+			r.Errorf("%s has a block of %q: commands are in sh, with unrun=\"why\" where they cannot run, rolls=\"why\" where they replace pods", page, info)
 			continue
 		}
 		if reason != nil {

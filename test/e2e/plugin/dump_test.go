@@ -61,13 +61,7 @@ func TestADumpRestoresTheSameGraphsInAnEmptyCluster(t *testing.T) {
 	if err := harness.Client(t).Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	backup := filepath.Join(t.TempDir(), "backup.yaml")
-	if err := os.WriteFile(backup, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, problems, err := harness.Kubectl(t, "apply", "--server-side", "-f", backup); err != nil {
-		t.Fatalf("apply the dump: %v\n%s%s", err, out, problems)
-	}
+	restore(t, text)
 	harness.StartOperator(t, namespace)
 	harness.SimulateDeployments(t, namespace)
 	after := harness.AwaitReady(t, namespace, "chat")
@@ -158,20 +152,11 @@ func TestADumpOfTheWholeClusterHasEveryKind(t *testing.T) {
 	var parent *unstructured.Unstructured
 	for _, namespace := range namespaces {
 		makeNamespace(t, namespace)
-		for _, u := range written(t, namespace) {
-			if err := harness.Client(t).Create(t.Context(), u); err != nil {
-				t.Fatal(err)
-			}
-			if u.GetKind() == "DynamoGraphDeployment" {
-				parent = u
-			}
-		}
+		all := written(t, namespace)
+		store(t, all)
+		parent = all[slices.IndexFunc(all, func(u *unstructured.Unstructured) bool { return u.GetKind() == "DynamoGraphDeployment" })]
 	}
-	for _, u := range made(t, namespaces[1], parent) {
-		if err := harness.Client(t).Create(t.Context(), u); err != nil {
-			t.Fatal(err)
-		}
-	}
+	store(t, made(t, namespaces[1], parent))
 	code, text, stderr := plugin(t, admin, "dump")
 	if want := "left out: DynamoModel team-b/of-others, which Platform acme made and has to make again\n"; code != 0 || stderr != want {
 		t.Fatalf("exit code %d: %s", code, stderr)
@@ -188,18 +173,34 @@ func TestADumpOfTheWholeClusterHasEveryKind(t *testing.T) {
 	for _, namespace := range namespaces {
 		makeNamespace(t, namespace)
 	}
+	restore(t, text)
+	if _, again, problems := plugin(t, admin, "dump"); again != text || problems != "" {
+		t.Errorf("the dump of what was restored differs (-before +after):\n%s%s", cmp.Diff(text, again), problems)
+	}
+	if _, one, _ := plugin(t, admin, "dump", "-n", "team-a"); strings.Contains(one, "team-b") || strings.Count(one, "kind: Dynamo") != len(written(t, "team-a")) {
+		t.Errorf("the dump of one namespace:\n%s", one)
+	}
+}
+
+// store creates objects.
+func store(t *testing.T, all []*unstructured.Unstructured) {
+	t.Helper()
+	for _, u := range all {
+		if err := harness.Client(t).Create(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// restore applies a dump as a user would.
+func restore(t *testing.T, text string) {
+	t.Helper()
 	backup := filepath.Join(t.TempDir(), "backup.yaml")
 	if err := os.WriteFile(backup, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, problems, err := harness.Kubectl(t, "apply", "--server-side", "-f", backup); err != nil {
 		t.Fatalf("apply the dump: %v\n%s%s", err, out, problems)
-	}
-	if _, again, problems := plugin(t, admin, "dump"); again != text || problems != "" {
-		t.Errorf("the dump of what was restored differs (-before +after):\n%s%s", cmp.Diff(text, again), problems)
-	}
-	if _, one, _ := plugin(t, admin, "dump", "-n", "team-a"); strings.Contains(one, "team-b") || strings.Count(one, "kind: Dynamo") != len(written(t, "team-a")) {
-		t.Errorf("the dump of one namespace:\n%s", one)
 	}
 }
 
