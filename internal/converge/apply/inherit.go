@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 )
+
+// lastAttempt bounds how often somebody else may have been faster.
+const lastAttempt = 4
 
 // inherit makes us the owner of what the reference has set in the spec of a child that we take over from it, so that the apply that
 // follows takes away what it does not name. Without that the reference would own its fields for ever, and none of them would go.
@@ -67,8 +71,12 @@ func (a *Applier) whole(ctx context.Context, intent Intent) (client.Object, erro
 // that are replaced anyway.
 func (a *Applier) unmixed(ctx context.Context, p pass, intent Intent, answer client.Object) outcome {
 	mixed, err := mixes(answer)
-	if err == nil && mixed {
-		err = a.succeed(ctx, intent, answer)
+	for now, attempt := answer, 0; err == nil && mixed; attempt++ {
+		// Controllers write to what has just been changed, and no later pass would see that something is left to do.
+		if err = a.succeed(ctx, intent, now); !apierrors.IsConflict(err) || attempt == lastAttempt {
+			break
+		}
+		now, err = a.whole(ctx, intent)
 	}
 	switch {
 	case err != nil:

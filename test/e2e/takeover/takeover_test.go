@@ -94,9 +94,17 @@ func TestWhatAUserTookOutBeforeOurFirstPassGoesWithWhatCameForIt(t *testing.T) {
 	t.Parallel()
 	ns, key := graphOfTheReference(t)
 	before := deployments(t, ns)["chat-decode"]
-	harness.Change(t, key, func(g *v1alpha1.DynamoGraphDeployment) {
-		g.Spec.Services["Decode"].Envs = []corev1.EnvVar{{Name: "NEW", Value: "1"}}
-	})
+	changed := []corev1.EnvVar{{Name: "NEW", Value: "1"}}
+	harness.Change(t, key, func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Envs = changed })
+	// The reference got as far as the component, so that no pass of ours ever sees what was taken out.
+	component := &v1alpha1.DynamoComponentDeployment{}
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "chat-decode"}, component); err != nil {
+		t.Fatal(err)
+	}
+	component.Spec.Envs = changed
+	if err := harness.Client(t).Update(t.Context(), component, client.FieldOwner(names.FieldManagerReference)); err != nil {
+		t.Fatal(err)
+	}
 	harness.StartOperator(t, ns)
 	harness.Eventually(t, patience, "the variables of the change and no others", func() (bool, string) {
 		d := deployments(t, ns)["chat-decode"]
