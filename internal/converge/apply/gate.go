@@ -49,9 +49,7 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 		return notOurs
 	case live.GetDeletionTimestamp() != nil:
 		return goneFirst
-	case intent.belongs.IsShared() && metav1.GetControllerOf(live) != nil:
-		return update
-	case live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash, !refersTo(live, owner.GetUID()):
+	case isBehind(intent, owner, live):
 		return update
 	case !seen.sameObject(live, intent.Hash):
 		return unverified
@@ -65,6 +63,13 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 		return update
 	}
 	return nothing
+}
+
+// isBehind tells whether a child is not as its owner last wanted it, or does not know whose it is: what is for several owners is
+// controlled by none.
+func isBehind(intent Intent, owner, live client.Object) bool {
+	return live.GetAnnotations()[names.AnnotationAppliedHash] != intent.Hash || !refersTo(live, owner.GetUID()) ||
+		intent.belongs.IsShared() && metav1.GetControllerOf(live) != nil
 }
 
 // mayWrite tells whether an object is the owner's to change: its own, or one that lost its owner and carries our marks.

@@ -51,11 +51,11 @@ func shareIn(v reflect.Value) {
 			shareIn(v.Index(i))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
+		for i := range v.NumField() { //nolint:modernize // Fields would also describe each field, for every object that comes
 			shareIn(v.Field(i))
 		}
 	case reflect.Map:
-		if texts, ok := v.Interface().(map[string]string); ok {
+		if texts, ok := reflect.TypeAssert[map[string]string](v); ok {
 			for key, value := range texts {
 				texts[shared(key)] = shared(value)
 			}

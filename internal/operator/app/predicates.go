@@ -109,8 +109,9 @@ func sameButForVersion(a, b client.Object) bool {
 	return equality.Semantic.DeepEqual(mutable(a), mutable(b))
 }
 
-// mutable returns the object without its resource version, and without its spec where a generation tells whether that changed. Everything that it points to is shared with the original, so
-// that comparing copies nothing. Only in an object without a type the version is itself in what it points to.
+// mutable returns the object without its resource version, and without its spec where a generation tells whether that changed.
+// Everything that it points to is shared with the original, so that comparing copies nothing. Only in an object without a type the
+// version is itself in what it points to.
 func mutable(obj client.Object) client.Object {
 	if untyped, ok := obj.(*unstructured.Unstructured); ok {
 		untyped = untyped.DeepCopy()
