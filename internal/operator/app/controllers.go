@@ -267,7 +267,7 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 	}
 	// The last writes about an object that comes to rest are those of its status.
 	b := builder.ControllerManagedBy(p.mgr).Named(k.name).
-		For(k.primary, builder.WithPredicates(shown(p.store, primary.GroupKind()), knownOrChanged())).
+		For(k.primary, builder.WithPredicates(shown(p.store, primary.GroupKind()), changed())).
 		WatchesRawSource(newcomers(p, k)).
 		WatchesRawSource(queue).
 		WithOptions(controller.Options{

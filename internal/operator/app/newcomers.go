@@ -18,26 +18,31 @@ import (
 
 // afterOthers is the priority of what nobody has begun yet. Of a thousand graphs that are made at once, the first are then ready
 // when they can be, instead of all at the end; and only those in between have to be kept in mind. What was there when the
-// operator started has a lower one still.
+// operator started has a lower one still, because most of it is as it should be.
 const afterOthers = -1
 
-// newcomers are primaries that are made while the operator runs.
+// newcomers are all primaries when they are seen for the first time. One watch tells of those from before the start and of those
+// that are made later: of two, each could take what comes while they begin for the other's.
 func newcomers(p parts, k kind) source.Source {
 	return source.Kind(p.mgr.GetCache(), k.primary, behindOthers(), predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	})
 }
 
-// behindOthers queues what is made behind everything that was begun.
+// behindOthers queues what is seen for the first time behind everything that was begun.
 func behindOthers() handler.EventHandler {
 	return handler.Funcs{CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
-		if queue, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-			queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(afterOthers)}, request)
+		queue, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
+		if !ok {
+			q.Add(request)
 			return
 		}
-		q.Add(request)
+		priority := afterOthers
+		if e.IsInInitialList {
+			priority = handler.LowPriority
+		}
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
 	}}
 }

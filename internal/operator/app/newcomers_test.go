@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
@@ -24,7 +23,7 @@ func TestWhatWasBegunIsFinishedBeforeSomethingNewIsBegun(t *testing.T) {
 		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
 	}
 	graph := func(name string) client.Object { return builders.TwoComponents("ns", name).Obj() }
-	q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, named("from-before-the-start"))
+	behindOthers().Create(t.Context(), event.CreateEvent{Object: graph("from-before-the-start"), IsInInitialList: true}, q)
 	behindOthers().Create(t.Context(), event.CreateEvent{Object: graph("first")}, q)
 	behindOthers().Create(t.Context(), event.CreateEvent{Object: graph("second")}, q)
 	q.Add(named("begun"))
@@ -34,5 +33,14 @@ func TestWhatWasBegunIsFinishedBeforeSomethingNewIsBegun(t *testing.T) {
 			t.Errorf("got %s, want %s", got.Name, want)
 		}
 		q.Done(got)
+	}
+}
+
+func TestOneWatchAloneTellsOfWhatIsSeenForTheFirstTime(t *testing.T) {
+	t.Parallel()
+	for _, initial := range []bool{false, true} {
+		if changed().Create(event.CreateEvent{Object: builders.TwoComponents("ns", "g").Obj(), IsInInitialList: initial}) {
+			t.Errorf("two watches tell of it, initial %t: each could leave it to the other", initial)
+		}
 	}
 }

@@ -41,9 +41,9 @@ func specOrMetadataChanged() predicate.Predicate {
 	}}
 }
 
-// knownOrChanged lets through what was there at the start, and then what a user can have meant; newcomers have a watch of their own.
-func knownOrChanged() predicate.Predicate {
-	return predicate.And(specOrMetadataChanged(), predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList }})
+// changed lets through what a user can have meant with something that was seen before; newcomers have a watch of their own.
+func changed() predicate.Predicate {
+	return predicate.And(specOrMetadataChanged(), predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
 }
 
 // childChanged lets through everything but updates that changed the version alone, and what was there at the start,
