@@ -31,6 +31,16 @@ func Mutating() (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	return c, decode(1, c)
 }
 
+// Both returns the two configurations. The caller owns them.
+func Both() (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	validating, err := Validating()
+	if err != nil {
+		return nil, nil, err
+	}
+	mutating, err := Mutating()
+	return validating, mutating, err
+}
+
 // decode reads one of the two documents.
 func decode(index int, into any) error {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))

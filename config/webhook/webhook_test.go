@@ -19,11 +19,7 @@ import (
 
 func shipped(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
 	t.Helper()
-	validating, err := webhook.Validating()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutating, err := webhook.Mutating()
+	validating, mutating, err := webhook.Both()
 	if err != nil {
 		t.Fatal(err)
 	}

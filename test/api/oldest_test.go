@@ -91,11 +91,7 @@ func TestARuleOfALaterReleaseIsRefused(t *testing.T) {
 
 func TestTheConditionsOfWebhooksAreForTheOldestRelease(t *testing.T) {
 	t.Parallel()
-	validating, err := webhook.Validating()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutating, err := webhook.Mutating()
+	validating, mutating, err := webhook.Both()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,7 @@ import (
 // control plane: with no operator that answers, nobody can create a graph.
 func InstallWebhooks(t testing.TB) {
 	t.Helper()
-	validating, err := webhook.Validating()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutating, err := webhook.Mutating()
+	validating, mutating, err := webhook.Both()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,7 +151,11 @@ func TestWhatTheReferenceGaveToOneOwnerIsShared(t *testing.T) {
 		change func(*corev1.Service)
 		want   verdict
 	}{
-		"as the reference leaves it":   {func(*corev1.Service) {}, update},
+		"as the reference leaves it": {func(*corev1.Service) {}, update},
+		"ours as well, but still its": {func(s *corev1.Service) {
+			s.Annotations[names.AnnotationAppliedHash], s.Labels = intent.Hash, maps.Clone(intent.labels)
+			s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{Name: testOwner().GetName(), UID: testOwner().GetUID()})
+		}, update},
 		"something of the same name":   {func(s *corev1.Service) { s.Labels["model"] = "y" }, notOurs},
 		"not the reference's":          {func(s *corev1.Service) { s.Annotations = nil }, notOurs},
 		"controlled by somebody else":  {func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "example.com/v1" }, notOurs},

@@ -10,7 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 )
 
 func TestAnObjectThatOnlyHasANewVersionIsTheSameAndStaysAsItIs(t *testing.T) {
@@ -59,5 +64,22 @@ func TestAnObjectThatOnlyHasANewVersionIsTheSameAndStaysAsItIs(t *testing.T) {
 				t.Errorf("%s: what was compared lost its spec", name)
 			}
 		}
+	}
+}
+
+func TestWhatTheCacheShowsIsNotRememberedAnyMoreAndLetThrough(t *testing.T) {
+	t.Parallel()
+	store, kind := recent.NewStore(clock.RealClock{}), schema.GroupKind{Kind: "Service"}
+	service := func(version string) client.Object {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", ResourceVersion: version}}
+	}
+	key := recent.KeyOf(kind, service("1"))
+	store.Wrote(key, service("9"))
+	if !shown(store, kind).Update(event.UpdateEvent{ObjectOld: service("8"), ObjectNew: service("9")}) {
+		t.Error("a change is held back")
+	}
+	// Who remembered the write would prefer it to this one.
+	if got, _ := store.Newest(key, service("8")); got.GetResourceVersion() != "8" {
+		t.Errorf("version %s is remembered still", got.GetResourceVersion())
 	}
 }

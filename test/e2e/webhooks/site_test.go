@@ -112,11 +112,7 @@ func (s *site) create(object client.Object) {
 // configurations are the shipped ones, for this namespace.
 func (s *site) configurations() (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
 	s.t.Helper()
-	validating, err := webhook.Validating()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	mutating, err := webhook.Mutating()
+	validating, mutating, err := webhook.Both()
 	if err != nil {
 		s.t.Fatal(err)
 	}
