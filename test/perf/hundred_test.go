@@ -57,10 +57,10 @@ func expect(t *testing.T, want, got Requests, records []localcluster.AuditRecord
 
 // boundStatus looks at the status writes of a change of all graphs, of which time decides.
 //
-// A component is told to be not ready, and then to be ready. If its Deployment is rolled out before the pass that made it
-// has ended, it is told once. A graph is told both, too, and between them how far its two components are: that each was
-// processed and is ready makes three more messages before the last. Such progress is told a second after the write
-// before it at the earliest, so that a machine that is quick has none of it.
+// A component is told once, when it is ready, or twice: not ready before, where its Deployment was changed, or where nobody reported
+// on a new one within a second. So is a graph, and between both how far its two components are: that each was processed and is
+// ready makes three more messages before the last. Such progress is told a second after the write before it at the earliest, so
+// that a machine that is quick has none of it.
 func boundStatus(t *testing.T, records []localcluster.AuditRecord) {
 	t.Helper()
 	objects := map[string][]localcluster.AuditRecord{}

@@ -56,6 +56,37 @@ func (b *Bed) NullWriter(n int) Work {
 	return Work{Span: time.Since(begin), CPU: meter.CPU(), Revisions: b.Revision() - revision}
 }
 
+// Rehearsals are creations of n graphs that are judged and not stored, each sent by calling send with its number. Their bytes are
+// made beforehand, so that whoever sends them takes next to nothing of the cores that answer.
+func (b *Bed) Rehearsals(n int) (send func(ctx context.Context, i int) error) {
+	b.t.Helper()
+	w, err := newWriter(harness.RESTConfig(b.t, GeneratorUser), harness.Client(b.t).RESTMapper())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	paths, bodies := make([]string, n), make([][]byte, n)
+	for i := range n {
+		g := b.Graph(i)
+		g.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.KindDynamoGraphDeployment))
+		if bodies[i], err = json.Marshal(g); err != nil {
+			b.t.Fatal(err)
+		}
+		self := &unstructured.Unstructured{}
+		if err := self.UnmarshalJSON(bodies[i]); err != nil {
+			b.t.Fatal(err)
+		}
+		where, err := w.write(self)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		paths[i] = where.collection + "?dryRun=" + metav1.DryRunAll
+	}
+	return func(ctx context.Context, i int) error {
+		_, err := w.ask(ctx, http.MethodPost, paths[i], bodies[i])
+		return err
+	}
+}
+
 // write is what is sent about one object.
 type write struct {
 	// collection and object are paths. One of a graph, which exists, has no create.

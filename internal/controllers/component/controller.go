@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if len(plan.Problems) > 0 {
 		seen.Paused = paused
-		result, err := r.store(ctx, c, Refused(c, plan.Problems, seen, r.Now()))
+		result, err := r.store(ctx, c, Refused(c, plan.Problems, seen, r.Now()), false)
 		return statusio.Answer(result, 0, err, keyProblem)
 	}
 	wait := HaveToWait(c, plan.Children, seen)
@@ -124,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	seen.Waiting, seen.Paused = waitingNames(wait), paused
 	ask := r.denied(ctx, &seen)
-	result, err := r.store(ctx, c, Status(c, applied, seen, r.Now()))
+	result, err := r.store(ctx, c, Status(c, applied, seen, r.Now()), unheard(c, applied, seen))
 	return statusio.Answer(result, soonest(applied.Wake, ask), err, applied.Err())
 }
 
@@ -307,15 +307,15 @@ func OfPod(pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}}}
 }
 
-// store writes a status and the events that go with it.
+// store writes a status and the events that go with it. One that is unheard may wait for news.
 func (r *Reconciler) store(
-	ctx context.Context, c *v1alpha1.DynamoComponentDeployment, next v1alpha1.DynamoComponentDeploymentStatus,
+	ctx context.Context, c *v1alpha1.DynamoComponentDeployment, next v1alpha1.DynamoComponentDeploymentStatus, unheard bool,
 ) (reconcile.Result, error) {
 	after := c.DeepCopy()
 	after.Status = next
 	held, err := r.Status.Write(ctx, statusio.Change{
 		Kind: kind, Before: c, After: after, Was: c.Status.Conditions, Is: next.Conditions,
-		Events: Events(c.Status, next),
+		Unheard: unheard, Events: Events(c.Status, next),
 	})
 	return reconcile.Result{RequeueAfter: held}, err
 }

@@ -105,6 +105,14 @@ func Status(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Se
 	return next
 }
 
+// unheard tells that everything was made for a component of a graph and that its Deployment has not been looked at yet by the
+// controller that carries it out. Nobody but the graph reads such a component, and a status that says so tells it nothing.
+func unheard(c *v1alpha1.DynamoComponentDeployment, applied apply.Result, seen Seen) bool {
+	d := seen.Deployment
+	return c.GetParentGraphDeploymentName() != "" && len(applied.Failures)+len(applied.Held)+len(applied.Contested) == 0 && !seen.Paused &&
+		d != nil && d.Status.ObservedGeneration == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0 && len(seen.Pods) == 0
+}
+
 // words are how a component's readiness is told.
 type words struct{ ready, notReady, message string }
 

@@ -114,6 +114,46 @@ func TestTheObservedGenerationAdvancesWithAVerdictAboutIt(t *testing.T) {
 	}
 }
 
+func TestOnlyAComponentOfAGraphThatWasJustMadeHasNothingToTell(t *testing.T) {
+	t.Parallel()
+	fail := []apply.Failure{{Err: apierrors.NewBadRequest("no")}}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.DynamoComponentDeployment, *apply.Result, *Seen)
+		want   bool
+	}{
+		"just made": {func(*v1alpha1.DynamoComponentDeployment, *apply.Result, *Seen) {}, true},
+		"of a user": {func(c *v1alpha1.DynamoComponentDeployment, _ *apply.Result, _ *Seen) {
+			c.OwnerReferences = nil
+		}, false},
+		"failed":    {func(_ *v1alpha1.DynamoComponentDeployment, r *apply.Result, _ *Seen) { r.Failures = fail }, false},
+		"held back": {func(_ *v1alpha1.DynamoComponentDeployment, r *apply.Result, _ *Seen) { r.Held = []string{"c"} }, false},
+		"fought over": {func(_ *v1alpha1.DynamoComponentDeployment, r *apply.Result, _ *Seen) {
+			r.Contested = map[string]string{"c": "x"}
+		}, false},
+		"paused":       {func(_ *v1alpha1.DynamoComponentDeployment, _ *apply.Result, s *Seen) { s.Paused = true }, false},
+		"nothing runs": {func(_ *v1alpha1.DynamoComponentDeployment, _ *apply.Result, s *Seen) { s.Deployment = nil }, false},
+		"wants none": {func(_ *v1alpha1.DynamoComponentDeployment, _ *apply.Result, s *Seen) {
+			s.Deployment.Spec.Replicas = new(int32(0))
+		}, false},
+		"reported on": {func(_ *v1alpha1.DynamoComponentDeployment, _ *apply.Result, s *Seen) {
+			s.Deployment.Status.ObservedGeneration = 1
+		}, false},
+		"has pods": {func(_ *v1alpha1.DynamoComponentDeployment, _ *apply.Result, s *Seen) { s.Pods = []*corev1.Pod{{}} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Name: "g-c", OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindDynamoGraphDeployment, Name: "g", Controller: new(true),
+			}}}}
+			result, seen := apply.Result{}, Seen{Deployment: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}}}
+			tc.change(c, &result, &seen)
+			if got := unheard(c, result, seen); got != tc.want {
+				t.Errorf("unheard is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestAStalledComponentStaysSoWhileARequestIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Generation: 5}}

@@ -120,7 +120,7 @@ func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 				return reconcile.Result{}, err
 			}
 		}
-		result, err := r.store(ctx, g, Refused(g, plan.Problems, seen, r.Now()))
+		result, err := r.store(ctx, g, Refused(g, plan.Problems, seen, r.Now()), false)
 		return statusio.Answer(result, place.askAgain(), err, place.KeyProblem)
 	}
 	if err := r.Observe.Named(ctx, plan.Children, observed); err != nil {
@@ -135,7 +135,7 @@ func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 	}
 	seen.Moving, seen.UnreadQueue = moving, place.UnreadQueue
 	applied.Failures = append(applied.Failures, r.scale(ctx, g, place, seen)...)
-	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()))
+	result, err := r.store(ctx, g, Status(g, applied, seen, restart, r.Now()), unheard(g, applied, seen))
 	return statusio.Answer(result, applied.Wake, err, applied.Err())
 }
 
@@ -179,14 +179,16 @@ func (r *Reconciler) plan(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 	return plan, plan.Err
 }
 
-// store writes a status and the events that go with it.
-func (r *Reconciler) store(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, next v1alpha1.DynamoGraphDeploymentStatus) (reconcile.Result, error) {
+// store writes a status and the events that go with it. One that is unheard may wait for news.
+func (r *Reconciler) store(
+	ctx context.Context, g *v1alpha1.DynamoGraphDeployment, next v1alpha1.DynamoGraphDeploymentStatus, unheard bool,
+) (reconcile.Result, error) {
 	after := g.DeepCopy()
 	after.Status = next
 	held, err := r.Status.Write(ctx, statusio.Change{
 		Kind: kind, Before: g, After: after, Was: g.Status.Conditions, Is: next.Conditions,
 		Transition: g.Status.State != next.State || !equality.Semantic.DeepEqual(g.Status.Restart, next.Restart),
-		Events:     Events(g.Status, next),
+		Unheard:    unheard, Events: Events(g.Status, next),
 	})
 	return reconcile.Result{RequeueAfter: held}, err
 }

@@ -78,6 +78,20 @@ func Status(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen, 
 	return next
 }
 
+// unheard tells that everything was made for a graph without a problem, and that one of its components has yet to tell how it is.
+func unheard(g *v1alpha1.DynamoGraphDeployment, applied apply.Result, seen Seen) bool {
+	if len(applied.Failures)+len(applied.Held)+len(applied.Contested)+len(seen.Clashes) > 0 || seen.Moving || seen.UnreadQueue != "" ||
+		controllers.IsPaused(g) || g.Spec.Restart != nil {
+		return false
+	}
+	for _, child := range applied.Live {
+		if c, ok := child.(*v1alpha1.DynamoComponentDeployment); ok && len(c.Status.Conditions) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // judged tells whether the graph's Ready condition is about its latest generation.
 func judged(g *v1alpha1.DynamoGraphDeployment) bool {
 	c := conditions.Find(g.Status.Conditions, v1alpha1.ConditionReady)

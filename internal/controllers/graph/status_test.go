@@ -116,6 +116,58 @@ func TestStatusNamesWhatKeepsAGraphFromBeingReady(t *testing.T) {
 	}
 }
 
+func TestOnlyAGraphThatWasJustMadeHasNothingToTell(t *testing.T) {
+	t.Parallel()
+	told := []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.DynamoGraphDeployment, *apply.Result, *Seen, *v1alpha1.DynamoComponentDeployment)
+		want   bool
+	}{
+		"just made": {func(*v1alpha1.DynamoGraphDeployment, *apply.Result, *Seen, *v1alpha1.DynamoComponentDeployment) {}, true},
+		"all have told": {func(_ *v1alpha1.DynamoGraphDeployment, _ *apply.Result, _ *Seen, last *v1alpha1.DynamoComponentDeployment) {
+			last.Status.Conditions = told
+		}, false},
+		"failed": {func(_ *v1alpha1.DynamoGraphDeployment, r *apply.Result, _ *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			r.Failures = []apply.Failure{{}}
+		}, false},
+		"held back": {func(_ *v1alpha1.DynamoGraphDeployment, r *apply.Result, _ *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			r.Held = []string{"c"}
+		}, false},
+		"fought over": {func(_ *v1alpha1.DynamoGraphDeployment, r *apply.Result, _ *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			r.Contested = map[string]string{"c": "x"}
+		}, false},
+		"paused": {func(g *v1alpha1.DynamoGraphDeployment, _ *apply.Result, _ *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			g.Annotations = map[string]string{names.AnnotationReconcile: names.Paused}
+		}, false},
+		"restarted": {func(g *v1alpha1.DynamoGraphDeployment, _ *apply.Result, _ *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			g.Spec.Restart = &v1alpha1.Restart{ID: "r"}
+		}, false},
+		"moving": {func(_ *v1alpha1.DynamoGraphDeployment, _ *apply.Result, s *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			s.Moving = true
+		}, false},
+		"host of another": {func(_ *v1alpha1.DynamoGraphDeployment, _ *apply.Result, s *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			s.Clashes = []string{"h"}
+		}, false},
+		"queue unread": {func(_ *v1alpha1.DynamoGraphDeployment, _ *apply.Result, s *Seen, _ *v1alpha1.DynamoComponentDeployment) {
+			s.UnreadQueue = "q"
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, last := &v1alpha1.DynamoComponentDeployment{}, &v1alpha1.DynamoComponentDeployment{}
+			first.Status.Conditions = told
+			g, seen := &v1alpha1.DynamoGraphDeployment{}, Seen{}
+			applied := apply.Result{Live: apply.Children{
+				recent.Key{NamespacedName: types.NamespacedName{Name: "first"}}: first, recent.Key{NamespacedName: types.NamespacedName{Name: "last"}}: last,
+			}}
+			tc.change(g, &applied, &seen, last)
+			if got := unheard(g, applied, seen); got != tc.want {
+				t.Errorf("unheard is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestAQueueThatNobodyMayReadIsNamedWhileItMatters(t *testing.T) {
 	t.Parallel()
 	g := builders.TwoComponents("ns", "g").Obj()

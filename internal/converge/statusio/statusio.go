@@ -37,6 +37,11 @@ const (
 	// for "Ready", nobody waits for "3 of 8".
 	progressEvery = time.Second
 
+	// firstWord is how long the first status of an object may wait for something to tell. Whoever carries a workload out reports
+	// within moments, and "not yet" is of no use to anybody until it has lasted. Until then the definitions say for new objects
+	// that nobody has looked at them, so that no tool takes them for ready.
+	firstWord = time.Second
+
 	// afterConflict is how soon a status that met a newer object is computed again. It doubles while the cache lags, up
 	// to lastConflict.
 	afterConflict = 50 * time.Millisecond
@@ -62,7 +67,9 @@ type Change struct {
 	Was, Is []metav1.Condition
 	// Transition tells that something besides the conditions changed that is a state, not only how far it is.
 	Transition bool
-	Events     []Event
+	// Unheard tells that nobody has reported yet on what was just made for the object, and that all of it was made.
+	Unheard bool
+	Events  []Event
 }
 
 func (c Change) isTransition() bool { return c.Transition || conditions.Transitioned(c.Was, c.Is) }
@@ -80,6 +87,7 @@ type Writer struct {
 
 	mu        sync.Mutex
 	last      map[types.UID]time.Time
+	unheard   map[types.UID]time.Time // since when a first status waits
 	conflicts map[types.UID]time.Duration
 	// unsure are the objects whose last write failed. It may have been carried out all the same, and a cache that does not show
 	// that yet proves nothing. Nobody would hear of it later: changes of status wake no controller.
@@ -90,7 +98,7 @@ type Writer struct {
 func NewWriter(api client.StatusClient, recorder events.EventRecorder, store *recent.Store, c clock.PassiveClock) *Writer {
 	return &Writer{
 		api: api, events: recorder, recent: store, clock: c,
-		last: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}, unsure: map[types.UID]bool{},
+		last: map[types.UID]time.Time{}, unheard: map[types.UID]time.Time{}, conflicts: map[types.UID]time.Duration{}, unsure: map[types.UID]bool{},
 	}
 }
 
@@ -106,13 +114,14 @@ func (w *Writer) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.last, uid)
+	delete(w.unheard, uid)
 	delete(w.conflicts, uid)
 	delete(w.unsure, uid)
 }
 
 // Write stores the change if there is one, or may be: after a write that failed, the same is sent again, which changes nothing or
 // meets a newer object. A positive duration asks for another pass by then: the change was held back
-// because it is mere progress, or met a newer object.
+// because there is no news in it yet, or mere progress, or it met a newer object.
 func (w *Writer) Write(ctx context.Context, c Change) (time.Duration, error) {
 	if !w.isUnsure(c.After.GetUID()) && equality.Semantic.DeepEqual(status(c.Before), status(c.After)) {
 		return 0, nil
@@ -171,8 +180,11 @@ func (w *Writer) Tell(about client.Object, e Event) {
 	w.events.Eventf(about, nil, e.Type, e.Reason, e.Action, "%s", strings.ToValidUTF8(e.Note[:min(len(e.Note), maxNote)], ""))
 }
 
-// pace returns how long mere progress has to wait.
+// pace returns how long a first status without news, or mere progress, has to wait.
 func (w *Writer) pace(c Change) time.Duration {
+	if c.Unheard && len(c.Was) == 0 {
+		return w.await(c.After.GetUID())
+	}
 	if c.isTransition() {
 		return 0
 	}
@@ -183,6 +195,16 @@ func (w *Writer) pace(c Change) time.Duration {
 		return 0
 	}
 	return max(0, progressEvery-w.clock.Since(last))
+}
+
+// await returns how much of the time for a first word is left.
+func (w *Writer) await(uid types.UID) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.unheard[uid]; !ok {
+		w.unheard[uid] = w.clock.Now()
+	}
+	return max(0, firstWord-w.clock.Since(w.unheard[uid]))
 }
 
 func (w *Writer) isUnsure(uid types.UID) bool {
@@ -202,6 +224,7 @@ func (w *Writer) written(uid types.UID) {
 	defer w.mu.Unlock()
 	delete(w.unsure, uid)
 	w.last[uid] = w.clock.Now()
+	delete(w.unheard, uid)
 	delete(w.conflicts, uid)
 }
 

@@ -49,6 +49,40 @@ func TestTransitionsAreWrittenAtOnceAndProgressOnceASecond(t *testing.T) {
 	}
 }
 
+func TestAFirstStatusWithoutNewsWaitsForNewsButNotForLong(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	w := NewWriter(nil, nil, recent.NewStore(clock), clock)
+	c := &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{UID: "c"}}
+	said := []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
+	silent, news := Change{After: c, Is: said, Unheard: true}, Change{After: c, Is: said}
+	later := Change{After: c, Was: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}, Is: said, Unheard: true}
+
+	if wait := w.pace(silent); wait != firstWord {
+		t.Errorf("a first status without news waits %s, want %s", wait, firstWord)
+	}
+	clock.SetTime(clock.Now().Add(firstWord / 4))
+	if wait := w.pace(silent); wait != firstWord*3/4 {
+		t.Errorf("it waits %s after a quarter of its time, want the rest: passes in between must not put it off", wait)
+	}
+	if wait := w.pace(news); wait != 0 {
+		t.Errorf("news waits %s", wait)
+	}
+	if wait := w.pace(later); wait != 0 {
+		t.Errorf("a status that contradicts an earlier one waits %s", wait)
+	}
+	clock.SetTime(clock.Now().Add(firstWord))
+	if wait := w.pace(silent); wait != 0 {
+		t.Errorf("a first status without news still waits %s when its time is over", wait)
+	}
+	w.written(c.UID)
+	w.pace(silent)
+	w.Forget(c.UID)
+	if len(w.unheard) != 0 {
+		t.Errorf("a deleted object is remembered")
+	}
+}
+
 func TestAnswerPrefersErrorsThenTheEarlierWish(t *testing.T) {
 	t.Parallel()
 	held := reconcile.Result{RequeueAfter: time.Second}

@@ -15,6 +15,7 @@ import (
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -192,10 +193,13 @@ func (c *caches) Ready(*http.Request) error {
 
 func options(c *config.Config, scheme *runtime.Scheme) manager.Options {
 	return manager.Options{
-		Scheme:                        scheme,
-		Cache:                         cacheOptions(c),
-		NewCache:                      newCache,
-		MapperProvider:                newMapper,
+		Scheme:         scheme,
+		Cache:          cacheOptions(c),
+		NewCache:       newCache,
+		MapperProvider: newMapper,
+		// Every object is rendered from types. To look for fields that nobody knows, only to warn of them, has the API server
+		// parse whatever is applied once more.
+		Client:                        client.Options{FieldValidation: metav1.FieldValidationIgnore},
 		Metrics:                       metricsOptions(c),
 		HealthProbeBindAddress:        c.HealthProbeBindAddress,
 		LeaderElection:                c.LeaderElection.Enabled,

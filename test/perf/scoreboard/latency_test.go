@@ -4,6 +4,7 @@
 package scoreboard_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -121,23 +122,28 @@ func available(up bool) client.Patch {
 }
 
 // admission is how much longer the creation of a graph takes with webhooks than without, at a fixed rate. Graphs are created
-// without being stored, so that nothing but admission differs, by turns with and without, beside the same operator.
+// without being stored, so that nothing but admission differs, by turns with and without, beside the same operator. A turn is
+// counted once nothing is new any more: the operator has told the API server of its certificates, which makes it compile the
+// conditions of all webhooks and connect anew, and connections were made.
 func admission(t *testing.T, binary string, _ int) values {
 	const turns = 3
 	s := perf.NewStage(t, binary)
 	count := *rate * *samples / 40 // five seconds at the usual numbers
-	api := s.Client(perf.GeneratorUser)
+	send := s.Rehearsals(count)
 	var with, without []float64
-	admit(t, s, api, count/5) // connections are made
-	for turn := range turns {
-		if turn > 0 {
+	turn := func(webhooks bool) []float64 {
+		s.AwaitStamps(webhooks)
+		perf.NewTrail(t).Settle(perf.OperatorUser, perf.Limit(0))
+		admit(t, send, count/5)
+		return admit(t, send, count)
+	}
+	for i := range turns {
+		if i > 0 {
 			harness.InstallWebhooks(t)
 		}
-		s.AwaitStamps(true)
-		with = append(with, admit(t, s, api, count)...)
+		with = append(with, turn(true)...)
 		s.RemoveWebhooks()
-		s.AwaitStamps(false)
-		without = append(without, admit(t, s, api, count)...)
+		without = append(without, turn(false)...)
 	}
 	on, off := perf.Distribute(with), perf.Distribute(without)
 	return values{
@@ -148,18 +154,17 @@ func admission(t *testing.T, binary string, _ int) values {
 
 // admit sends requests at the rate, whether or not those before were answered, and returns how long each took from the
 // moment it was due.
-func admit(t *testing.T, s *perf.Stage, api client.Client, count int) []float64 {
+func admit(t *testing.T, send func(context.Context, int) error, count int) []float64 {
 	t.Helper()
 	took, failed := make([]float64, count), make([]error, count)
-	ticker := time.NewTicker(time.Second / time.Duration(*rate))
-	defer ticker.Stop()
 	var sending sync.WaitGroup
 	begin := time.Now()
 	for i := range count {
-		<-ticker.C
+		// Not a ticker: it leaves a beat out where somebody is late for it, and every later request would seem late by that.
+		due := begin.Add(time.Duration(i+1) * time.Second / time.Duration(*rate))
+		perf.Wait(t, time.Until(due))
 		sending.Go(func() {
-			due := begin.Add(time.Duration(i+1) * time.Second / time.Duration(*rate))
-			failed[i] = api.Create(t.Context(), s.Graph(i), client.DryRunAll)
+			failed[i] = send(t.Context(), i)
 			took[i] = milliseconds(time.Since(due))
 		})
 	}
