@@ -69,7 +69,7 @@ fi
 # shellcheck disable=SC2046,SC2086
 if [ "$which" = installed ]; then
 	packages=
-	run test/charts 1 ./installed/...
+	run test/charts 2 ./installed ./followed
 elif [ "$which" = unit ]; then
 	run . 2 $(needs_no_cluster)
 else
@@ -83,7 +83,7 @@ if [ "$packages" = ./... ]; then
 	if [ "$which" = unit ]; then
 		run test/charts 2 .
 	else
-		run test/charts 1 ./...
+		run test/charts 2 ./...
 	fi
 fi
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,23 +25,24 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
 
 // TestOthers is one story about what is there already: definitions, the reference, and an operator of one namespace.
 func TestOthers(t *testing.T) {
-	cleanUp(t)
+	story.CleanUp(t)
 	t.Run("definitions of nobody's are refused with their name", definitionsOfNobody)
-	upgrade(t, ours+"/crds", definitions())
+	story.Upgrade(t, story.Charts+"/crds", story.Definitions())
 	t.Run("wrong values leave nothing behind", wrongValues)
-	k := kubelet.New(t, system, deployment)
+	k := kubelet.New(t, story.System, story.Deployment)
 	k.Hasty = true
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	t.Run("beside the reference", func(t *testing.T) {
 		held := holdLease(t, "reference-controller-manager-abc_1")
-		upgrade(t, ours+"/platform", platform(briskly(t, set(t, `dynamo-operator: {controllerManager: {replicas: 1}}`))))
+		story.Upgrade(t, story.Charts+"/platform", story.Platform(story.Briskly(t, story.Set(t, `dynamo-operator: {controllerManager: {replicas: 1}}`))))
 		k.Roll()
 		waitsFor(t, k, ns, held)
 	})
@@ -60,7 +60,7 @@ func definitionsOfNobody(t *testing.T) {
 	if err := harness.Client(t).Create(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}
-	err = helm(t).Upgrade(t.Context(), ours+"/crds", definitions())
+	err = story.Helm(t).Upgrade(t.Context(), story.Charts+"/crds", story.Definitions())
 	if err == nil || !strings.Contains(err.Error(), one.Name) || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Errorf("installing over %s: %v", one.Name, err)
 	}
@@ -72,7 +72,7 @@ func definitionsOfNobody(t *testing.T) {
 		return apierrors.IsNotFound(err), "it is there"
 	})
 	// What is left is a release that failed, which the next installation replaces.
-	if err := helm(t).Uninstall(definitions()); err != nil && !strings.Contains(err.Error(), "not found") {
+	if err := story.Helm(t).Uninstall(story.Definitions()); err != nil && !strings.Contains(err.Error(), "not found") {
 		t.Error(err)
 	}
 }
@@ -85,12 +85,12 @@ func wrongValues(t *testing.T) {
 		`dynamo-operator: {controllerManager: {kubeRbacProxy: {image: {tag: a}}}}`: "controllerManager.kubeRbacProxy",
 		`dynamo-operator: {webhook: {certificateSecret: {external: true}}}`:        "webhook.caBundle",
 	} {
-		err := helm(t).Upgrade(t.Context(), ours+"/platform", platform(set(t, values)))
+		err := story.Helm(t).Upgrade(t.Context(), story.Charts+"/platform", story.Platform(story.Set(t, values)))
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", values, err)
 		}
 	}
-	err := harness.Client(t).Get(t.Context(), client.ObjectKey{Name: system}, &corev1.Namespace{})
+	err := harness.Client(t).Get(t.Context(), client.ObjectKey{Name: story.System}, &corev1.Namespace{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("a namespace was made for a release that there is not: %v", err)
 	}
@@ -113,7 +113,7 @@ func holdLease(t *testing.T, holder string) *coordinationv1.Lease {
 // waitsFor checks that the operator does nothing but say for whom it waits, and works when the other has gone.
 func waitsFor(t *testing.T, k *kubelet.Kubelet, ns string, held *coordinationv1.Lease) {
 	t.Helper()
-	g := frontend(ns)
+	g := story.Frontend(ns)
 	harness.Eventually(t, time.Minute, "a graph taken by a standby", func() (bool, string) {
 		err := harness.Client(t).Create(t.Context(), g)
 		return err == nil, fmt.Sprint(err)
@@ -145,7 +145,7 @@ func contented(t *testing.T, team string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ns := range []string{team, system} {
+	for _, ns := range []string{team, story.System} {
 		cmd := exec.CommandContext(t.Context(), harness.Program(t, "kubectl-dynamo"), "preflight", "-n", ns, "--kubeconfig", kubeconfig)
 		if said, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("preflight in %s: %v\n%s", ns, err, said)
@@ -156,7 +156,7 @@ func contented(t *testing.T, team string) {
 // besideRestricted installs an operator for one namespace beside that of all.
 func besideRestricted(t *testing.T, ns string) {
 	const team = "team-a"
-	begin := audit(t)
+	begin := story.Audit(t)
 	harness.SimulateDeployments(t, team)
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
@@ -166,9 +166,9 @@ func besideRestricted(t *testing.T, ns string) {
 			t.Fatal(err)
 		}
 	}
-	release := charts.Release{Name: "team", Namespace: team, Values: briskly(t, preset(t, "multi-tenant"))}
+	release := charts.Release{Name: "team", Namespace: team, Values: story.Briskly(t, preset(t, "multi-tenant"))}
 	account := madeByTheOther(t, team)
-	if err := helm(t).Upgrade(t.Context(), ours+"/platform", release); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
+	if err := story.Helm(t).Upgrade(t.Context(), story.Charts+"/platform", release); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Errorf("over the account of the other operator: %v", err)
 	}
 	takeOver(t, account, release)
@@ -176,7 +176,7 @@ func besideRestricted(t *testing.T, ns string) {
 	k := kubelet.New(t, team, name)
 	k.Hasty = true
 	k.Roll()
-	there, here := frontend(team), frontend(ns)
+	there, here := story.Frontend(team), story.Frontend(ns)
 	for _, o := range []client.Object{there, here} {
 		if err := harness.Client(t).Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -185,11 +185,11 @@ func besideRestricted(t *testing.T, ns string) {
 	harness.AwaitReady(t, team, there.Name)
 	harness.AwaitReady(t, ns, here.Name)
 	isClaimed(t, team)
-	upgrade(t, ours+"/platform", release) // which is all that it takes from now on
-	allowed(t, "system:serviceaccount:"+team+":"+name, begin)
+	story.Upgrade(t, story.Charts+"/platform", release) // which is all that it takes from now on
+	story.Allowed(t, "system:serviceaccount:"+team+":"+name, begin)
 	contented(t, team)
 	k.Stop()
-	if err := helm(t).Uninstall(release); err != nil { // or the stories after this one would find it
+	if err := story.Helm(t).Uninstall(release); err != nil { // or the stories after this one would find it
 		t.Error(err)
 	}
 	left := &corev1.ServiceAccount{}
@@ -234,9 +234,9 @@ func takeOver(t *testing.T, account *corev1.ServiceAccount, r charts.Release) {
 	if err := harness.Client(t).Get(t.Context(), key, now); err != nil || len(now.OwnerReferences) > 0 || now.UID != account.UID {
 		t.Errorf("the other operator has it again: %v: %v", now.ObjectMeta, err)
 	}
-	h := helm(t)
+	h := story.Helm(t)
 	h.TakeOwnership = true
-	if err := h.Upgrade(t.Context(), ours+"/platform", r); err != nil {
+	if err := h.Upgrade(t.Context(), story.Charts+"/platform", r); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -244,8 +244,7 @@ func takeOver(t *testing.T, account *corev1.ServiceAccount, r charts.Release) {
 // madeByTheOther has the operator of all namespaces make the account of a planner.
 func madeByTheOther(t *testing.T, ns string) *corev1.ServiceAccount {
 	t.Helper()
-	name := "g" + strconv.FormatInt(serial.Add(1), 10)
-	g := builders.Graph(ns, name).Service("Frontend", v1alpha1.ComponentTypeFrontend).Service("Planner", v1alpha1.ComponentTypePlanner).Obj()
+	g := builders.Graph(ns, "planned").Service("Frontend", v1alpha1.ComponentTypeFrontend).Service("Planner", v1alpha1.ComponentTypePlanner).Obj()
 	if err := harness.Client(t).Create(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +258,7 @@ func madeByTheOther(t *testing.T, ns string) *corev1.ServiceAccount {
 
 // samples has the operator judge what people start from. Nothing is stored.
 func samples(t *testing.T, ns string) {
-	objects, err := charts.Build(filepath.Join(root, "config/samples"))
+	objects, err := charts.Build(filepath.Join(story.Root, "config/samples"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
@@ -16,17 +17,17 @@ import (
 // TestARelease is one story: a release from its installation to its return, with graphs that must not notice. Charts and operator
 // of the last release are those of its own commit.
 func TestARelease(t *testing.T) {
-	cleanUp(t)
+	story.CleanUp(t)
 	// Both are built before anything is timed.
-	k, last, next := kubelet.New(t, system, deployment), lastOperator(t), harness.OperatorBinary(t)
+	k, last, next := kubelet.New(t, story.System, story.Deployment), lastOperator(t), harness.OperatorBinary(t)
 	k.Programs = map[string]string{released(t): last}
-	values, begin := briskly(t, preset(t, "production")), audit(t)
+	values, begin := story.Briskly(t, preset(t, "production")), story.Audit(t)
 	// Release 0.1.0 tells pods of an etcd that is turned off unless it is told so twice.
 	if err := unstructured.SetNestedField(values, false, "dynamo-operator", "etcd", "enabled"); err != nil {
 		t.Fatal(err)
 	}
-	upgrade(t, archive(t, "dynamo-crds"), definitions())
-	upgrade(t, archive(t, "dynamo-platform"), platform(values))
+	story.Upgrade(t, archive(t, "dynamo-crds"), story.Definitions())
+	story.Upgrade(t, archive(t, "dynamo-platform"), story.Platform(values))
 	t.Logf("install: ready after %s", k.Roll())
 	runs(t, k, last)
 	ns := runExamples(t)
@@ -35,42 +36,42 @@ func TestARelease(t *testing.T) {
 	// What is tried out in between is elsewhere: nobody collects garbage here.
 	elsewhere := harness.Namespace(t)
 	harness.SimulateDeployments(t, elsewhere)
-	works(t, elsewhere, released(t))
+	story.Works(t, elsewhere, released(t))
 
 	t.Run("upgrade", func(t *testing.T) {
 		l := startLoad(t, elsewhere)
-		upgrade(t, ours+"/crds", definitions())
-		upgrade(t, ours+"/platform", platform(values))
+		story.Upgrade(t, story.Charts+"/crds", story.Definitions())
+		story.Upgrade(t, story.Charts+"/platform", story.Platform(values))
 		took := k.Roll()
 		runs(t, k, next)
-		works(t, elsewhere, "0.0.0-dev")
+		story.Works(t, elsewhere, "0.0.0-dev")
 		l.More(rate)
 		l.Stop("upgrade, two replicas replaced in " + took.String())
 		unchanged(t, ns, before)
 	})
 	t.Run("rollback", func(t *testing.T) {
 		l := startLoad(t, elsewhere)
-		if err := helm(t).Rollback(platform(nil), 1); err != nil {
+		if err := story.Helm(t).Rollback(story.Platform(nil), 1); err != nil {
 			t.Fatal(err)
 		}
 		took := k.Roll()
 		runs(t, k, last)
-		works(t, elsewhere, released(t))
+		story.Works(t, elsewhere, released(t))
 		l.More(rate)
 		l.Stop("rollback, two replicas replaced in " + took.String())
 		unchanged(t, ns, before)
 	})
-	allowed(t, account, begin)
+	story.Allowed(t, story.Account, begin)
 	t.Run("uninstall", func(t *testing.T) {
 		goes(t, k, elsewhere)
 		unchanged(t, ns, before)
 	})
 	t.Run("reinstall", func(t *testing.T) {
 		begin := time.Now()
-		upgrade(t, ours+"/crds", definitions())
-		upgrade(t, ours+"/platform", platform(values))
+		story.Upgrade(t, story.Charts+"/crds", story.Definitions())
+		story.Upgrade(t, story.Charts+"/platform", story.Platform(values))
 		t.Logf("reinstall: ready after %s", k.Roll())
-		works(t, elsewhere, "0.0.0-dev")
+		story.Works(t, elsewhere, "0.0.0-dev")
 		t.Logf("reinstall: graphs are taken and worked on after %s", time.Since(begin))
 		l := startLoad(t, elsewhere)
 		l.More(rate)
@@ -83,13 +84,13 @@ func TestARelease(t *testing.T) {
 // goes uninstalls both releases. Graphs can be created all the while: webhooks go first, definitions stay.
 func goes(t *testing.T, k *kubelet.Kubelet, ns string) {
 	t.Helper()
-	harness.AccountLosesRights(t, account)
+	harness.AccountLosesRights(t, story.Account)
 	l := startLoad(t, ns)
-	if err := helm(t).Uninstall(platform(nil)); err != nil {
+	if err := story.Helm(t).Uninstall(story.Platform(nil)); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("uninstall: pods ended after %s", k.Roll())
-	if err := helm(t).Uninstall(definitions()); err != nil {
+	if err := story.Helm(t).Uninstall(story.Definitions()); err != nil {
 		t.Fatal(err)
 	}
 	l.More(rate)

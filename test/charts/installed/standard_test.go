@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
 	"github.com/dynamo-operator/dynamo-operator/test/charts"
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
@@ -50,7 +51,7 @@ func TestPodsOfEveryPresetKeepTheRestrictedStandard(t *testing.T) {
 	for name, values := range map[string]map[string]any{
 		"default": {}, "development": preset(t, "development"), "production": preset(t, "production"), "multi-tenant": preset(t, "multi-tenant"),
 	} {
-		rendered, err := charts.Render(ours+"/platform", charts.Release{Name: "standard", Namespace: ns.Name, Values: values})
+		rendered, err := charts.Render(story.Charts+"/platform", charts.Release{Name: "standard", Namespace: ns.Name, Values: values})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
@@ -35,7 +36,7 @@ func runExamples(t *testing.T) string {
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	for _, name := range examples {
-		file, err := os.Open(filepath.Join(root, "examples", name))
+		file, err := os.Open(filepath.Join(story.Root, "examples", name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package installed_test
+package followed_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
@@ -54,7 +55,7 @@ func newReader(t *testing.T) *reader {
 	t.Helper()
 	r := &reader{T: t, directory: t.TempDir(), kubelets: map[client.ObjectKey]*kubelet.Kubelet{}, elsewhere: harness.Namespace(t)}
 	for _, name := range []string{"charts", "config", "examples"} {
-		path, err := filepath.Abs(filepath.Join(root, name))
+		path, err := filepath.Abs(filepath.Join(story.Root, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +64,11 @@ func newReader(t *testing.T) *reader {
 		}
 	}
 	tools := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-modfile=tools/go.mod", "-o", filepath.Join(tools, "helm"), "helm.sh/helm/v4/cmd/helm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", story.Root, "-modfile=tools/go.mod", "-o", filepath.Join(tools, "helm"), "helm.sh/helm/v4/cmd/helm")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build Helm: %v\n%s", err, said)
 	}
-	plugin := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-o", filepath.Join(tools, "kubectl-dynamo"), "./cmd/kubectl-dynamo")
+	plugin := exec.CommandContext(t.Context(), "go", "build", "-C", story.Root, "-o", filepath.Join(tools, "kubectl-dynamo"), "./cmd/kubectl-dynamo")
 	if said, err := plugin.CombinedOutput(); err != nil {
 		t.Fatalf("build the plugin: %v\n%s", err, said)
 	}
@@ -79,7 +80,7 @@ func newReader(t *testing.T) *reader {
 // graph is replaced on the way, but by blocks that say so.
 func (r *reader) follow(page string) {
 	r.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/guides", page))
+	text, err := os.ReadFile(filepath.Join(story.Root, "docs/guides", page))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -133,8 +134,8 @@ func (r *reader) now() map[string]string {
 // when it has finished a new one. The first time there is nothing to compare with.
 func (r *reader) still(where string) {
 	r.Helper()
-	if k := r.kubelets[client.ObjectKey{Namespace: system, Name: deployment}]; k != nil && len(k.Pods) > 0 {
-		g := frontend(r.elsewhere)
+	if k := r.kubelets[client.ObjectKey{Namespace: story.System, Name: story.Deployment}]; k != nil && len(k.Pods) > 0 {
+		g := story.Frontend(r.elsewhere)
 		if err := harness.Client(r).Create(r.Context(), g); err != nil {
 			r.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func (r *reader) moved(page, why string) {
 // block is the one of a page that has a text in it, whether it can be run there or not.
 func (r *reader) block(page, with string) string {
 	r.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/guides", page))
+	text, err := os.ReadFile(filepath.Join(story.Root, "docs/guides", page))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func (r *reader) settle() {
 
 // TestTheGuides follows the guides on installation. Their blocks are counted: one that cannot run says so.
 func TestTheGuides(t *testing.T) {
-	cleanUp(t)
+	story.CleanUp(t)
 	r := newReader(t)
 	for _, ns := range []string{demo, "team-b", r.elsewhere} {
 		harness.SimulateDeployments(t, ns)
@@ -241,13 +242,13 @@ func (r *reader) imagesComeFromTheirRegistries() {
 	r.Helper()
 	const registry = "registry.example.com/team/"
 	d, others := &appsv1.Deployment{}, &appsv1.StatefulSetList{}
-	if err := harness.Client(r).Get(r.Context(), client.ObjectKey{Namespace: system, Name: deployment}, d); err != nil {
+	if err := harness.Client(r).Get(r.Context(), client.ObjectKey{Namespace: story.System, Name: story.Deployment}, d); err != nil {
 		r.Fatal(err)
 	}
 	if got := d.Spec.Template.Spec.Containers[0].Image; !strings.HasPrefix(got, registry+"dynamo-operator:") {
 		r.Errorf("the operator's image is %s", got)
 	}
-	if err := harness.Client(r).List(r.Context(), others, client.InNamespace(system)); err != nil || len(others.Items) == 0 {
+	if err := harness.Client(r).List(r.Context(), others, client.InNamespace(story.System)); err != nil || len(others.Items) == 0 {
 		r.Fatalf("%d StatefulSets: %v", len(others.Items), err)
 	}
 	for _, s := range others.Items {
@@ -264,7 +265,7 @@ func (r *reader) imagesComeFromTheirRegistries() {
 func (r *reader) everythingIsSetStill() {
 	r.Helper()
 	d := &appsv1.Deployment{}
-	if err := harness.Client(r).Get(r.Context(), client.ObjectKey{Namespace: system, Name: deployment}, d); err != nil {
+	if err := harness.Client(r).Get(r.Context(), client.ObjectKey{Namespace: story.System, Name: story.Deployment}, d); err != nil {
 		r.Fatal(err)
 	}
 	memory := d.Spec.Template.Spec.Containers[0].Resources.Limits.Memory()

@@ -1,7 +1,7 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package installed_test
+package followed_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/kubelet"
 )
@@ -22,12 +23,12 @@ import (
 // TestAReleaseOfTheReference upgrades what the reference's chart leaves in a cluster, with the values of the reference, and goes back.
 // The older Helm that most releases of it were made with applied from the client's side, which upgrades go on doing.
 func TestAReleaseOfTheReference(t *testing.T) {
-	cleanUp(t)
-	begin := audit(t)
-	upgrade(t, ours+"/crds", definitions())
-	h := helm(t)
+	story.CleanUp(t)
+	begin := story.Audit(t)
+	story.Upgrade(t, story.Charts+"/crds", story.Definitions())
+	h := story.Helm(t)
 	h.ClientSide = true
-	if err := h.Upgrade(t.Context(), "testdata/reference", platform(nil)); err != nil {
+	if err := h.Upgrade(t.Context(), "testdata/reference", story.Platform(nil)); err != nil {
 		t.Fatal(err)
 	}
 	before := manager(t)
@@ -38,7 +39,7 @@ func TestAReleaseOfTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	upgrade(t, ours+"/platform", platform(briskly(t, set(t, string(text)))))
+	story.Upgrade(t, story.Charts+"/platform", story.Platform(story.Briskly(t, story.Set(t, string(text)))))
 	after := manager(t)
 	if after.UID != before.UID {
 		t.Error("the Deployment is another one")
@@ -47,23 +48,23 @@ func TestAReleaseOfTheReference(t *testing.T) {
 		t.Errorf("it has %d containers and replaces pods by %s", n, after.Spec.Strategy.Type)
 	}
 	schedulersStay(t)
-	k := kubelet.New(t, system, deployment)
+	k := kubelet.New(t, story.System, story.Deployment)
 	k.Hasty = true
 	k.Roll()
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
-	works(t, ns, "0.0.0-dev")
-	allowed(t, account, begin)
+	story.Works(t, ns, "0.0.0-dev")
+	story.Allowed(t, story.Account, begin)
 	k.Stop()
 
-	if err := helm(t).Rollback(platform(nil), 1); err != nil {
+	if err := story.Helm(t).Rollback(story.Platform(nil), 1); err != nil {
 		t.Fatal(err)
 	}
 	back := manager(t)
 	if n := len(back.Spec.Template.Spec.Containers); n != 2 || back.UID != before.UID || back.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		t.Errorf("back again, it has %d containers and replaces pods by %s", n, back.Spec.Strategy.Type)
 	}
-	if err := helm(t).Uninstall(platform(nil)); err != nil {
+	if err := story.Helm(t).Uninstall(story.Platform(nil)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -73,9 +74,9 @@ func TestAReleaseOfTheReference(t *testing.T) {
 func schedulersStay(t *testing.T) {
 	t.Helper()
 	for _, o := range []client.Object{
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "grove-operator"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: story.System, Name: "grove-operator"}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "grove-operator"}},
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kai-scheduler"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: story.System, Name: "kai-scheduler"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kai-elsewhere"}},
 	} {
 		if err := harness.Client(t).Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -87,7 +88,7 @@ func schedulersStay(t *testing.T) {
 			}
 		})
 	}
-	env := client.ObjectKey{Namespace: system, Name: "dynamo-deployment-env"}
+	env := client.ObjectKey{Namespace: story.System, Name: "dynamo-deployment-env"}
 	if err := harness.Client(t).Get(t.Context(), env, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the reference's own Secret is still there, so that nothing was taken away at all: %v", err)
 	}
@@ -97,7 +98,7 @@ func schedulersStay(t *testing.T) {
 func manager(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	d := &appsv1.Deployment{}
-	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: system, Name: deployment}, d); err != nil {
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: story.System, Name: story.Deployment}, d); err != nil {
 		t.Fatal(err)
 	}
 	return d

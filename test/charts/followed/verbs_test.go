@@ -1,7 +1,7 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package installed_test
+package followed_test
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
@@ -55,7 +56,7 @@ func newWorkshop(t *testing.T) *workshop {
 
 func (w *workshop) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "make", args...)
-	cmd.Dir, cmd.Env = root, w.env
+	cmd.Dir, cmd.Env = story.Root, w.env
 	return cmd
 }
 
@@ -72,12 +73,12 @@ func (w *workshop) make(args ...string) string {
 // TestEveryVerb runs the verbs of make: those that put things into a cluster on this one, those that need a container engine with one
 // that writes down what it is asked for. Of those that take minutes it looks at what they would run.
 func TestEveryVerb(t *testing.T) {
-	cleanUp(t)
+	story.CleanUp(t)
 	w := newWorkshop(t)
 	w.make("build")
 	t.Run("install, deploy, run, undeploy, uninstall", func(t *testing.T) { deploys(t, w) })
 	t.Run("helm", func(t *testing.T) {
-		if said := w.make("helm", "ARGS=template dynamo-platform charts/platform"); !strings.Contains(said, "name: "+deployment) {
+		if said := w.make("helm", "ARGS=template dynamo-platform charts/platform"); !strings.Contains(said, "name: "+story.Deployment) {
 			t.Errorf("it says:\n%.2000s", said)
 		}
 	})
@@ -131,7 +132,7 @@ func deploys(t *testing.T, w *workshop) {
 	w.make("install")
 	w.make("deploy", "IMG="+image+":1.2.3")
 	d := &appsv1.Deployment{}
-	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: system, Name: "dynamo-operator"}, d); err != nil {
+	if err := harness.Client(t).Get(t.Context(), client.ObjectKey{Namespace: story.System, Name: "dynamo-operator"}, d); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.Spec.Template.Spec.Containers[0]; got.Image != image+":1.2.3" || !slices.Contains(got.Args, "--operator-version=1.2.3") {
@@ -140,21 +141,21 @@ func deploys(t *testing.T, w *workshop) {
 	ns := harness.Namespace(t)
 	harness.SimulateDeployments(t, ns)
 	harness.Eventually(t, time.Minute, "webhooks that nobody answers", func() (bool, string) {
-		err := harness.Client(t).Create(t.Context(), frontend(ns), client.DryRunAll)
+		err := harness.Client(t).Create(t.Context(), story.Frontend(ns), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "failed calling webhook"), fmt.Sprint(err)
 	})
 	stop := w.run()
-	works(t, ns, "9.9.9")
+	story.Works(t, ns, "9.9.9")
 	stop()
 	w.make("deploy", "IMG="+image+":1.2.4") // over the address of the operator that ran outside
 	w.make("undeploy")
 	if out, _, err := harness.Kubectl(t, "get", "crd/dynamographdeployments.nvidia.com", "--output=name"); err != nil {
 		t.Errorf("the definitions went with the operator: %s %v", out, err)
 	}
-	if _, _, err := harness.Kubectl(t, "--namespace="+system, "get", "deployment/dynamo-operator"); err == nil {
+	if _, _, err := harness.Kubectl(t, "--namespace="+story.System, "get", "deployment/dynamo-operator"); err == nil {
 		t.Error("the operator is there after make undeploy")
 	}
-	if err := harness.Client(t).Create(t.Context(), frontend(ns), client.DryRunAll); err != nil {
+	if err := harness.Client(t).Create(t.Context(), story.Frontend(ns), client.DryRunAll); err != nil {
 		t.Errorf("the webhooks are there after make undeploy: %v", err)
 	}
 	w.make("uninstall")
