@@ -86,10 +86,11 @@ func mayWrite(intent Intent, owner, live client.Object) bool {
 }
 
 // givenToOne recognises what is for several owners and was given by the reference to the one that came first. Its labels tell
-// that it is what we would make, and not something of the same name.
+// that it is what we would make, and not something of the same name. The mark of the reference does not count: it may be gone
+// while the owner is still there, where taking over was interrupted, and nobody else gives such a thing an owner of our kinds.
 func givenToOne(intent Intent, live client.Object) bool {
 	controller := metav1.GetControllerOf(live)
-	if controller == nil || live.GetAnnotations()[names.AnnotationReferenceHash] == "" {
+	if controller == nil {
 		return false
 	}
 	group, _, _ := strings.Cut(controller.APIVersion, "/")

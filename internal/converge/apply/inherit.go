@@ -150,8 +150,8 @@ const replicasMember = "replicas"
 // changesSpec tells whether an intent asks for more than other numbers of replicas.
 func changesSpec(intent Intent, live client.Object) (bool, error) {
 	spec, err := specOf(intent)
-	if err != nil {
-		return false, err
+	if err != nil || spec == nil {
+		return false, err // a role, an account: all of it is written anew with every change, by the reference as well
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {

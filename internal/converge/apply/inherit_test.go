@@ -157,7 +157,7 @@ func TestWhatTheReferenceGaveToOneOwnerIsShared(t *testing.T) {
 			s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{Name: testOwner().GetName(), UID: testOwner().GetUID()})
 		}, update},
 		"something of the same name":   {func(s *corev1.Service) { s.Labels["model"] = "y" }, notOurs},
-		"not the reference's":          {func(s *corev1.Service) { s.Annotations = nil }, notOurs},
+		"its mark taken off, no more":  {func(s *corev1.Service) { s.Annotations = nil }, update},
 		"controlled by somebody else":  {func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "example.com/v1" }, notOurs},
 		"of an owner that was deleted": {func(s *corev1.Service) { s.OwnerReferences[0].Name = "c" }, goneFirst},
 	} {

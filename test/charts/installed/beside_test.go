@@ -214,7 +214,11 @@ func isClaimed(t *testing.T, ns string) {
 func takeOver(t *testing.T, account *corev1.ServiceAccount, r charts.Release) {
 	t.Helper()
 	key := client.ObjectKeyFromObject(account)
-	nobodys := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":null,"annotations":null}}`))
+	identity := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/cloud-identity":"planner"}}}`))
+	if err := harness.Client(t).Patch(t.Context(), account.DeepCopy(), identity); err != nil {
+		t.Fatal(err)
+	}
+	nobodys := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":{"app.kubernetes.io/managed-by":null,"nvidia.com/applied-by":null},"annotations":{"nvidia.com/applied-hash":null}}}`))
 	if err := harness.Client(t).Patch(t.Context(), account.DeepCopy(), nobodys); err != nil {
 		t.Fatal(err)
 	}
@@ -233,6 +237,9 @@ func takeOver(t *testing.T, account *corev1.ServiceAccount, r charts.Release) {
 	now := &corev1.ServiceAccount{}
 	if err := harness.Client(t).Get(t.Context(), key, now); err != nil || len(now.OwnerReferences) > 0 || now.UID != account.UID {
 		t.Errorf("the other operator has it again: %v: %v", now.ObjectMeta, err)
+	}
+	if now.Annotations["example.com/cloud-identity"] == "" {
+		t.Errorf("what an administrator wrote on it is gone: %v", now.Annotations)
 	}
 	h := story.Helm(t)
 	h.TakeOwnership = true
