@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/dynamo-operator/dynamo-operator/test/charts/story"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
@@ -22,8 +23,9 @@ func TestARelease(t *testing.T) {
 	k, last, next := kubelet.New(t, story.System, story.Deployment), lastOperator(t), harness.OperatorBinary(t)
 	k.Programs = map[string]string{released(t): last}
 	values, begin := story.Briskly(t, preset(t, "production")), story.Audit(t)
-	// Release 0.1.0 tells pods of an etcd that is turned off unless it is told so twice.
-	if err := unstructured.SetNestedField(values, false, "dynamo-operator", "etcd", "enabled"); err != nil {
+	// Release 0.1.0 tells pods of an etcd that is turned off. They stay where they are told of it still, as the guide has it.
+	told := runtime.DeepCopyJSON(values)
+	if err := unstructured.SetNestedField(told, "dynamo-platform-etcd.dynamo-system.svc.cluster.local:2379", "dynamo-operator", "etcdAddr"); err != nil {
 		t.Fatal(err)
 	}
 	story.Upgrade(t, archive(t, "dynamo-crds"), story.Definitions())
@@ -41,7 +43,7 @@ func TestARelease(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) {
 		l := startLoad(t, elsewhere)
 		story.Upgrade(t, story.Charts+"/crds", story.Definitions())
-		story.Upgrade(t, story.Charts+"/platform", story.Platform(values))
+		story.Upgrade(t, story.Charts+"/platform", story.Platform(told))
 		took := k.Roll()
 		runs(t, k, next)
 		story.Works(t, elsewhere, "0.0.0-dev")
@@ -69,7 +71,7 @@ func TestARelease(t *testing.T) {
 	t.Run("reinstall", func(t *testing.T) {
 		begin := time.Now()
 		story.Upgrade(t, story.Charts+"/crds", story.Definitions())
-		story.Upgrade(t, story.Charts+"/platform", story.Platform(values))
+		story.Upgrade(t, story.Charts+"/platform", story.Platform(told))
 		t.Logf("reinstall: ready after %s", k.Roll())
 		story.Works(t, elsewhere, "0.0.0-dev")
 		t.Logf("reinstall: graphs are taken and worked on after %s", time.Since(begin))
