@@ -104,8 +104,12 @@ func (p *prober) serves(ctx context.Context, probe Probe) bool {
 	return err == nil && status != http.StatusNotFound
 }
 
-// await returns when the process is well, and fails when it ends first or takes too long.
+// await returns when the process is well, and fails when it ends first or takes too long. One without a probe is well at once,
+// however soon it ends: whoever starts it looks after that.
 func (p *prober) await(ctx context.Context, proc *process, probe Probe) error {
+	if probe.URL == "" {
+		return nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout,
 		fmt.Errorf("%s was not ready within %s", proc.name, readyTimeout))
 	defer cancel()
