@@ -224,8 +224,8 @@ func TestPreflightTellsAUserWithoutRightsSo(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	for check, want := range map[preflight.Check]string{
-		preflight.CheckUse:         "problem: you may not create dynamographdeployments.nvidia.com, patch dynamographdeployments.nvidia.com, delete dynamographdeployments.nvidia.com and 2 more",
-		preflight.CheckInstall:     "warning: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io and 12 more",
+		preflight.CheckUse:         "problem: you may not create dynamographdeployments.nvidia.com, patch dynamographdeployments.nvidia.com, delete dynamographdeployments.nvidia.com, list pods, get pods/log",
+		preflight.CheckInstall:     "warning: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io, create validatingwebhookconfigurations.admissionregistration.k8s.io, ",
 		preflight.CheckVersion:     "ok: Kubernetes v1.37.0",
 		preflight.CheckDefinitions: "warning: could not be read: customresourcedefinitions.apiextensions.k8s.io is forbidden",
 		preflight.CheckGPUs:        "warning: could not be read: nodes is forbidden",
