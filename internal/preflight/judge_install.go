@@ -62,8 +62,13 @@ func judgeTrial(f Facts) string {
 	return "; a graph sent for admission was answered"
 }
 
+// judgeInstall looks at the rights of whoever installs. Those who run graphs do without.
 func judgeInstall(f Facts) []Finding {
-	return judgeRights(f, true, Warning, "ask an administrator to install, or for a role that allows it")
+	missing := Warning
+	if f.Installing {
+		missing = Problem
+	}
+	return judgeRights(f, true, missing, "ask an administrator to install, or for a role that allows it")
 }
 
 func judgeUse(f Facts) []Finding {
