@@ -113,9 +113,13 @@ func (r release) platform(ctx context.Context, d definition, architecture string
 	return made, nil
 }
 
-// compile builds a static program that knows neither the machine nor the directory it was built in.
+// versionVariable is the one of the operator's configuration that a version is linked into.
+const versionVariable = "github.com/dynamo-operator/dynamo-operator/internal/operator/config.linked"
+
+// compile builds a static program that knows its version, and neither the machine nor the directory it was built in.
 func (r release) compile(ctx context.Context, d definition, architecture, program string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", program, d.program)
+	link := "-ldflags=-s -w -buildid= -X " + versionVariable + "=" + r.version
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", link, "-o", program, d.program)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	var said bytes.Buffer
