@@ -4,6 +4,8 @@
 # The cluster is that of KUBECONFIG, or else the one of make cluster-up. Where make deploy has registered webhooks, somebody has to
 # answer them before a graph can be created. On the local cluster nobody else can, so this operator does. The API server of another
 # cluster does not find this machine by itself: WEBHOOK_URL, such as https://192.0.2.1:9443, tells it where to look.
+#
+# It works only while it has the Lease that operators of the whole cluster share, and says for whom it stands by.
 set -eu
 
 local=$(bin/dynamo-local kubeconfig 2>/dev/null || true)
@@ -31,12 +33,22 @@ if [ -n "$("$kubectl" get validatingwebhookconfigurations dynamo-operator-valida
 	fi
 fi
 
+# An operator of one namespace has its Lease there: it works beside that of the whole cluster.
+election=kube-system
+before=
+for argument; do
+	case $argument in --restrictedNamespace=* | -restrictedNamespace=*) election=${argument#*=} ;; esac
+	case $before in --restrictedNamespace | -restrictedNamespace) election=$argument ;; esac
+	before=$argument
+done
+
 mkdir -p bin/run
 cat >bin/run/operator.yaml <<END
 apiVersion: config.nvidia.com/v1alpha1
 kind: OperatorConfiguration
 plannerClusterRoleName: dynamo-operator-planner
 eppClusterRoleName: dynamo-operator-epp
+leaderElection: {enabled: true, id: dynamo.nvidia.com, namespace: '$election'}
 healthProbeBindAddress: 127.0.0.1:8081
 metrics: {bindAddress: '127.0.0.1:8080'}
 webhooks: {$webhooks}
