@@ -8,6 +8,17 @@
 # It works only while it has the Lease that operators of the whole cluster share, and says for whom it stands by.
 set -eu
 
+# is_address tells that a text is https, a host and a port in one line, of which the operator can make a configuration.
+is_address() {
+	[ "$(printf '%s\n' "$1" | wc -l)" -eq 1 ] || return 1
+	printf '%s\n' "$1" | grep -Eqx 'https://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}' && [ "${1##*:}" -le 65535 ]
+}
+url=${WEBHOOK_URL:-}
+if [ -n "$url" ] && ! is_address "$url"; then
+	echo "make run: WEBHOOK_URL $url is not an address such as https://192.0.2.1:9443: name https, a host and a port, and no path" >&2
+	exit 1
+fi
+
 local=$(bin/dynamo-local kubeconfig 2>/dev/null || true)
 KUBECONFIG=${KUBECONFIG:-$local}
 if [ -z "$KUBECONFIG" ]; then
@@ -17,7 +28,6 @@ fi
 export KUBECONFIG
 kubectl=$(command -v kubectl || echo "$(bin/dynamo-local bin)/kubectl")
 
-url=${WEBHOOK_URL:-}
 [ -n "$url" ] || [ "$KUBECONFIG" != "$local" ] || url=https://127.0.0.1:9443
 webhooks='enabled: false'
 if [ -n "$("$kubectl" get validatingwebhookconfigurations dynamo-operator-validating --ignore-not-found -o name)" ]; then

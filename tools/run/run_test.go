@@ -92,3 +92,33 @@ func TestTheOperatorWorksWithTheLeaseOfItsKind(t *testing.T) {
 		}
 	}
 }
+
+func TestWebhooksAreAnsweredWhereTheirAddressSays(t *testing.T) {
+	t.Parallel()
+	for url, port := range map[string]int{
+		"https://192.0.2.1:9443": 9443, "https://me.example.com:80": 80, "https://[2001:db8::1]:443": 443, "https://127.0.0.1:65535": 65535,
+	} {
+		said, err := run(t, url)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", url, err, said)
+		}
+		if got := decode(t, said).Webhooks; !got.Enabled || got.Port != port || got.ClientURL != url {
+			t.Errorf("%s: %+v", url, got)
+		}
+	}
+}
+
+func TestAnyOtherAddressOfWebhooksIsRefusedInOneSentence(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"https://192.0.2.1", "https://192.0.2.1:9443/x", "https://192.0.2.1:9443/", "http://192.0.2.1:9443", "192.0.2.1:9443", "https://:9443",
+		"https://192.0.2.1:", "https://192.0.2.1:port", "https://192.0.2.1:0", "https://192.0.2.1:65536", "https://192.0.2.1:09443",
+		"https://2001:db8::1:9443", "https://a b:9443", "https://a:b@c:9443", "https://192.0.2.1:9443\nhttps://192.0.2.2:9443",
+	} {
+		said, err := run(t, url)
+		want := "make run: WEBHOOK_URL " + url + " is not an address such as https://192.0.2.1:9443: name https, a host and a port, and no path\n"
+		if err == nil || said != want {
+			t.Errorf("%s: %v\n%s", url, err, said)
+		}
+	}
+}
