@@ -2,6 +2,7 @@
 # the same wherever they are built with the Go that is named here; this file makes the same program, files, user and entry point.
 #
 #   docker build -t dynamo-operator:dev .
+#   docker build -t dynamo-operator:1.2.3 --build-arg VERSION=1.2.3 .
 #   docker build -t mocker:dev --target mocker .
 
 FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm AS build
@@ -14,8 +15,10 @@ COPY api/ api/
 COPY cmd/ cmd/
 COPY config/ config/
 COPY internal/ internal/
+ARG VERSION=0.0.0-dev
 ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH
-RUN go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o /out/ ./cmd/operator ./cmd/mocker
+RUN go build -trimpath -buildvcs=false -ldflags="-s -w -buildid= -X github.com/dynamo-operator/dynamo-operator/internal/operator/config.linked=$VERSION" \
+    -o /out/ ./cmd/operator ./cmd/mocker
 RUN mkdir /scratch && chmod 1777 /scratch \
     && mkdir -p /links/bin /links/usr/bin \
     && for name in sh bash sleep; do ln -s /mocker "/links/bin/$name"; done \

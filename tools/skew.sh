@@ -1,12 +1,24 @@
 #!/bin/sh
-# Runs the tests of test/skew against the oldest and the newest API server that are supported, each with an earlier operator and its
-# definitions. Run it from the root of the repository. OLD names the revision to take them from: the latest release, or else one
-# from before the last change of the definitions.
+# Runs the tests of test/skew against the oldest and the newest API server that are supported, each with the operator and the
+# definitions of the last release. Run it from the root of the repository. OLD names another revision to take them from.
 set -eu
 
-old=${OLD:-$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || echo 7a8be1e)}
+# The commit that the charts were made of which upgrades are tested from; make release writes it.
+old=${OLD:-$(cat test/testdata/releases/*.commit 2>/dev/null)} || {
+	echo 'skew: test/testdata/releases has no .commit file to name the last release, which make release writes; OLD names a revision' >&2
+	exit 1
+}
+case $old in *"
+"*)
+	echo 'skew: test/testdata/releases has several .commit files: keep that of the last release, or name a revision with OLD' >&2
+	exit 1
+	;;
+esac
 DYNAMO_TEST_OLD_TREE=$(sh tools/earlier.sh "$old")
 export DYNAMO_TEST_OLD_TREE
+if diff -rq "$DYNAMO_TEST_OLD_TREE/crd" config/crd/bases >/dev/null; then
+	echo "skew: the definitions of $old are those of this tree; OLD names a revision from before they changed" >&2
+fi
 
 status=0
 echo 'skew: the newest API server' >&2

@@ -18,6 +18,12 @@ import (
 
 const outputTable = "table"
 
+// The flags that say how and where to install.
+const (
+	flagPreset           = "preset"
+	flagInstallNamespace = "install-namespace"
+)
+
 // preflightTime is how long all questions together may take.
 const preflightTime = time.Minute
 
@@ -37,7 +43,9 @@ type preflightOptions struct {
 
 	install string
 	preset  string
-	output  string
+	// installing tells that one of the two was given.
+	installing bool
+	output     string
 }
 
 func preflightCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -48,16 +56,21 @@ func preflightCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Look at the version of a cluster, its definitions, storage classes, GPUs, orchestrators, webhooks, operators and at\n" +
 			"what you may do, and say what to do about what is found. Nothing is changed: a graph is sent for admission only if\n" +
 			"there are webhooks, and not stored.\n\n" +
+			"Whoever names a preset or a namespace to install in is going to install: then a right that is missing for it is a\n" +
+			"problem, and otherwise a warning.\n\n" +
 			"Exit code 0 means that nothing stands in the way, 1 that there is a problem or that the cluster did not answer,\n" +
 			"2 that the command line was not understood.",
 		Example: preflightExamples,
 		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), streams) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.installing = cmd.Flags().Changed(flagPreset) || cmd.Flags().Changed(flagInstallNamespace)
+			return o.run(cmd.Context(), streams)
+		},
 	}
 	o.bind(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.install, "install-namespace", "dynamo-system", "namespace that the operator is, or will be, installed in")
-	f.StringVar(&o.preset, "preset", "", "preset of the chart dynamo-platform to install with: "+strings.Join(presets(), ", "))
+	f.StringVar(&o.install, flagInstallNamespace, "dynamo-system", "namespace to install the operator in")
+	f.StringVar(&o.preset, flagPreset, "", "preset of the chart dynamo-platform to install with: "+strings.Join(presets(), ", "))
 	f.StringVarP(&o.output, "output", "o", outputTable, "output format: "+strings.Join(preflightOutputs(), ", "))
 	return cmd
 }
@@ -89,7 +102,8 @@ func (o *preflightOptions) run(ctx context.Context, streams genericiooptions.IOS
 	ctx, cancel := context.WithTimeout(ctx, preflightTime)
 	defer cancel()
 	facts, err := preflight.Read(ctx, preflight.Question{
-		Config: config, Namespace: namespace, Install: o.install, Preset: preflight.Preset(o.preset), Clock: clock.RealClock{},
+		Config: config, Namespace: namespace, Install: o.install, Preset: preflight.Preset(o.preset),
+		Installing: o.installing, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ type Facts struct {
 	Namespace string
 	// Preset is how the operator is to be installed.
 	Preset Preset
+	// Installing tells that who asks is going to install it.
+	Installing bool
 	// Definitions are those of our group that the cluster has.
 	Definitions []Definition
 	// Expected are the names of all definitions of our group.

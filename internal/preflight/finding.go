@@ -47,8 +47,26 @@ type Finding struct {
 	Check Check  `json:"check"`
 	State State  `json:"state"`
 	Found string `json:"found"`
+	// Items are the names that Found ends with, one by one, if it lists some.
+	Items []string `json:"items,omitempty"`
 	// Advice is what to do, if there is something.
 	Advice string `json:"advice,omitempty"`
+}
+
+// several is a finding about names: those that it lists are all there, for programs and for whoever has to ask for each of them.
+func several(state State, before string, names []string, advice string) Finding {
+	return Finding{State: state, Found: before + joined(names), Items: names, Advice: advice}
+}
+
+func joined(names []string) string { return strings.Join(names, ", ") }
+
+// short is what was found as a line of a table has room for: names beyond the third are counted.
+func (f Finding) short() string {
+	const shown = 3
+	if len(f.Items) <= shown {
+		return f.Found
+	}
+	return fmt.Sprintf("%s%s and %d more", strings.TrimSuffix(f.Found, joined(f.Items)), joined(f.Items[:shown]), len(f.Items)-shown)
 }
 
 // Failed tells whether something keeps the operator or graphs from working.
@@ -65,14 +83,14 @@ func counts(findings []Finding) string {
 	return fmt.Sprintf("%d ok, %d warnings, %d problems", n[OK], n[Warning], n[Problem])
 }
 
-// Table writes findings for people.
+// Table writes findings for people. Only here long lists are cut.
 func Table(out io.Writer, findings []Finding) error {
 	const gap = 3
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0) // into memory, which takes everything
 	_, _ = fmt.Fprintln(w, "CHECK\tSTATE\tFOUND\tWHAT TO DO")
 	for _, f := range findings {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Check, f.State, f.Found, f.Advice)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Check, f.State, f.short(), f.Advice)
 	}
 	_ = w.Flush()
 	var lines []string

@@ -6,7 +6,6 @@ package preflight
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -32,7 +31,7 @@ func Judge(f Facts) []Finding {
 		{CheckInstall, judgeInstall}, {CheckUse, judgeUse}, {CheckOperators, judgeOperators},
 	} {
 		if why, ok := f.Unread[c.check]; ok {
-			all = append(all, Finding{c.check, Warning, "could not be read: " + why, "ask an administrator to run this command"})
+			all = append(all, Finding{Check: c.check, State: Warning, Found: "could not be read: " + why, Advice: "ask an administrator to run this command"})
 			continue
 		}
 		for _, finding := range c.judge(f) {
@@ -89,23 +88,17 @@ func judgeDefinitions(f Facts) []Finding {
 	releases = slices.Compact(releases)
 	var findings []Finding
 	if len(missing) > 0 {
-		findings = append(findings, Finding{State: Problem, Found: "missing: " + list(missing), Advice: "upgrade the chart dynamo-crds"})
+		findings = append(findings, several(Problem, "missing: ", missing, "upgrade the chart dynamo-crds"))
 	}
 	if len(unserved) > 0 {
-		findings = append(findings, Finding{
-			State: Problem, Found: "v1alpha1 is not served: " + list(unserved), Advice: "upgrade the chart dynamo-crds, or remove who replaced them",
-		})
+		findings = append(findings, several(Problem, "v1alpha1 is not served: ", unserved, "upgrade the chart dynamo-crds, or remove who replaced them"))
 	}
 	if len(different) > 0 {
-		findings = append(findings, Finding{
-			State: Warning, Found: "of another release than this program: " + list(different),
-			Advice: "if they are older, upgrade the chart dynamo-crds before dynamo-platform; if newer, use the kubectl-dynamo of their release",
-		})
+		findings = append(findings, several(Warning, "of another release than this program: ", different,
+			"if they are older, upgrade the chart dynamo-crds before dynamo-platform; if newer, use the kubectl-dynamo of their release"))
 	}
 	if len(releases) > 1 {
-		findings = append(findings, Finding{
-			State: Warning, Found: "owned by several Helm releases: " + list(releases), Advice: "let one release own all, with helm --take-ownership",
-		})
+		findings = append(findings, several(Warning, "owned by several Helm releases: ", releases, "let one release own all, with helm --take-ownership"))
 	}
 	if len(findings) > 0 {
 		return findings
@@ -115,15 +108,6 @@ func judgeDefinitions(f Facts) []Finding {
 		found += ", owned by Helm release " + releases[0]
 	}
 	return one(OK, found, "")
-}
-
-// list joins names, and counts those beyond the third.
-func list(all []string) string {
-	const shown = 3
-	if len(all) <= shown {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:shown], ", "), len(all)-shown)
 }
 
 // judgeStorage looks for what the claims of NATS and etcd are made from. Without it a new installation would wait for ever; one that is
@@ -145,10 +129,10 @@ func judgeStorage(f Facts) []Finding {
 		return one(missing, "no storage class",
 			"install one, or set nats.config.jetstream.fileStore.pvc.enabled and etcd.persistence.enabled to false, as --preset development does")
 	case len(defaults) == 0:
-		return one(missing, "no default among "+list(all), "kubectl annotate storageclass "+all[0]+" storageclass.kubernetes.io/is-default-class=true, "+
-			"or set nats.config.jetstream.fileStore.pvc.storageClassName and etcd.persistence.storageClass")
+		return []Finding{several(missing, "no default among ", all, "kubectl annotate storageclass "+all[0]+" storageclass.kubernetes.io/is-default-class=true, "+
+			"or set nats.config.jetstream.fileStore.pvc.storageClassName and etcd.persistence.storageClass")}
 	case len(defaults) > 1:
-		return one(Warning, "several defaults: "+list(defaults), "keep the annotation on one; the newest is taken")
+		return []Finding{several(Warning, "several defaults: ", defaults, "keep the annotation on one; the newest is taken")}
 	}
 	return one(OK, "default "+defaults[0], "")
 }

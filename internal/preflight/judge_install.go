@@ -34,7 +34,7 @@ func judgeWebhooks(f Facts) []Finding {
 		}
 	}
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Found, b.Found) })
-	findings = slices.Compact(findings) // the webhooks of a configuration mostly share a service
+	findings = slices.CompactFunc(findings, func(a, b Finding) bool { return a.Found == b.Found }) // the webhooks of a configuration mostly share a service
 	if f.Trial.Unanswered != "" {
 		findings = append(findings, Finding{
 			State: Problem, Found: "a graph sent for admission was not answered: " + f.Trial.Unanswered,
@@ -62,8 +62,13 @@ func judgeTrial(f Facts) string {
 	return "; a graph sent for admission was answered"
 }
 
+// judgeInstall looks at the rights of whoever installs. Those who run graphs do without.
 func judgeInstall(f Facts) []Finding {
-	return judgeRights(f, true, Warning, "ask an administrator to install, or for a role that allows it")
+	missing := Warning
+	if f.Installing {
+		missing = Problem
+	}
+	return judgeRights(f, true, missing, "ask an administrator to install, or for a role that allows it")
 }
 
 func judgeUse(f Facts) []Finding {
@@ -83,7 +88,7 @@ func judgeRights(f Facts, install bool, missing State, advice string) []Finding 
 		}
 	}
 	if len(refused) > 0 {
-		return one(missing, "you may not "+list(refused), advice)
+		return []Finding{several(missing, "you may not ", refused, advice)}
 	}
 	where := ""
 	if !install {
@@ -103,17 +108,12 @@ func judgeOperators(f Facts) []Finding {
 	}
 	for scope, all := range by {
 		if len(all) > 1 {
-			findings = append(findings, Finding{
-				State: Problem, Found: fmt.Sprintf("%d operators for %s: %s", len(all), scopeName(scope), list(addresses(all))),
-				Advice: "uninstall all but one",
-			})
+			findings = append(findings, several(Problem, fmt.Sprintf("%d operators for %s: ", len(all), scopeName(scope)), addresses(all), "uninstall all but one"))
 		}
 	}
 	if leading := alive(slices.DeleteFunc(slices.Clone(f.Leaders), f.ofOneNamespace)); len(leading) > 1 {
-		findings = append(findings, Finding{
-			State: Problem, Found: "operators lead in several namespaces: " + list(leading),
-			Advice: "give them one leaderElection.namespace, or uninstall all but one",
-		})
+		findings = append(findings, several(Problem, "operators lead in several namespaces: ", leading,
+			"give them one leaderElection.namespace, or uninstall all but one"))
 	}
 	for _, namespace := range alive(f.Claims) {
 		if !slices.ContainsFunc(f.Operators, func(o Operator) bool { return o.Restricted == namespace }) {
@@ -130,7 +130,7 @@ func judgeOperators(f Facts) []Finding {
 	if len(f.Operators) == 0 {
 		return one(OK, "none installed, so none in the way", "")
 	}
-	return one(OK, list(described(f.Operators)), "")
+	return []Finding{several(OK, "", described(f.Operators), "")}
 }
 
 // judgeOperator looks at one alone.
@@ -144,8 +144,8 @@ func judgeOperator(o Operator) []Finding {
 	findings := one(Warning, fmt.Sprintf("the reference operator %s/%s for %s", o.Namespace, o.Name, scopeName(o.Restricted)),
 		"upgrade its Helm release in place, or uninstall it first; its graphs go on running")
 	if len(o.Bundled) > 0 {
-		findings = append(findings, one(Warning, fmt.Sprintf("the Helm release %s of the reference also has %s", o.Release, list(o.Bundled)),
-			"an upgrade in place takes them away: annotate their objects with helm.sh/resource-policy=keep before, see docs/guides/upgrade.md")...)
+		findings = append(findings, several(Warning, fmt.Sprintf("the Helm release %s of the reference also has ", o.Release), o.Bundled,
+			"an upgrade in place takes them away: annotate their objects with helm.sh/resource-policy=keep before, see docs/guides/upgrade.md"))
 	}
 	return findings
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,8 +49,11 @@ func (j judged) run(t *testing.T) {
 	j.change(&f)
 	var got []Finding
 	for _, finding := range Judge(f) {
+		if !strings.HasSuffix(finding.Found, strings.Join(finding.Items, ", ")) {
+			t.Errorf("the items %v are not those of %q", finding.Items, finding.Found)
+		}
 		if finding.Check == j.check {
-			finding.Check = ""
+			finding.Check, finding.Items = "", nil
 			got = append(got, finding)
 		} else if finding.State != OK {
 			t.Errorf("another check has %v", finding)
@@ -114,6 +118,7 @@ func TestACheckSaysWhatIsInTheWayAndWhatToDo(t *testing.T) {
 		"no trust, but lenient": {func(f *Facts) { f.Webhooks[0].Trusted, f.Webhooks[0].Required = false, false }, CheckWebhooks, []Finding{{State: Warning, Found: "validating: no certificate authority", Advice: "wait for the operator or cert-manager to put it in, or look into their logs"}}},
 		"no answer":             {func(f *Facts) { f.Trial.Unanswered = "timeout" }, CheckWebhooks, []Finding{{State: Problem, Found: "a graph sent for admission was not answered: timeout", Advice: "see that the API server reaches the service, and that its certificate is valid"}}},
 		"no right to install":   {func(f *Facts) { f.Rights[0].Allowed = false }, CheckInstall, []Finding{{State: Warning, Found: "you may not create secrets", Advice: "ask an administrator to install, or for a role that allows it"}}},
+		"none, but installing":  {func(f *Facts) { f.Rights[0].Allowed, f.Installing = false, true }, CheckInstall, []Finding{{State: Problem, Found: "you may not create secrets", Advice: "ask an administrator to install, or for a role that allows it"}}},
 		"no right to use":       {func(f *Facts) { f.Rights[1].Allowed = false }, CheckUse, []Finding{{State: Problem, Found: "you may not list pods", Advice: "ask an administrator for a role in this namespace that allows it"}}},
 		"nothing to read":       {func(f *Facts) { f.Unread = map[Check]string{CheckGPUs: "forbidden"} }, CheckGPUs, []Finding{{State: Warning, Found: "could not be read: forbidden", Advice: "ask an administrator to run this command"}}},
 		"no operator":           {func(f *Facts) { f.Operators = nil }, CheckOperators, []Finding{{State: OK, Found: "none installed, so none in the way"}}},
@@ -147,7 +152,7 @@ func TestACheckSaysWhatIsInTheWayAndWhatToDo(t *testing.T) {
 		"two leaders":          {func(f *Facts) { f.Leaders = append(f.Leaders, Lease{Namespace: "e", Alive: true}) }, CheckOperators, []Finding{{State: Problem, Found: "operators lead in several namespaces: e, kube-system", Advice: "give them one leaderElection.namespace, or uninstall all but one"}}},
 		"a dead leader":        {func(f *Facts) { f.Leaders = append(f.Leaders, Lease{Namespace: "e"}) }, CheckOperators, []Finding{{State: OK, Found: "d/manager for the whole cluster"}}},
 		"a stray claim":        {func(f *Facts) { f.Claims = []Lease{{Namespace: "e", Alive: true}} }, CheckOperators, []Finding{{State: Warning, Found: "namespace e is claimed by an operator that has no Deployment", Advice: "kubectl -n e get lease dynamo-operator-namespace-scope"}}},
-		"many are counted":     {func(f *Facts) { f.Expected = []string{"a.nvidia.com", "p", "q", "r", "s"} }, CheckDefinitions, []Finding{{State: Problem, Found: "missing: p, q, r and 1 more", Advice: "upgrade the chart dynamo-crds"}}},
+		"many are all named":   {func(f *Facts) { f.Expected = []string{"a.nvidia.com", "p", "q", "r", "s"} }, CheckDefinitions, []Finding{{State: Problem, Found: "missing: p, q, r, s", Advice: "upgrade the chart dynamo-crds"}}},
 	} {
 		t.Run(name, tc.run)
 	}
@@ -157,6 +162,11 @@ func TestFindingsAreShownForPeopleAndForPrograms(t *testing.T) {
 	t.Parallel()
 	broken := ready()
 	broken.Server, broken.Nodes, broken.Webhooks[0].Endpoints = "v1.29.0", nil, 0
+	broken.Rights = broken.Rights[:1]
+	for _, resource := range []string{"configmaps", "pods", "secrets", "services"} {
+		broken.Rights = append(broken.Rights, Right{Verb: "list", Resource: resource})
+	}
+	broken.StorageClasses = []StorageClass{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	for name, facts := range map[string]Facts{"ready": ready(), "broken": broken} {
 		findings := Judge(facts)
 		if Failed(findings) != (name == "broken") {

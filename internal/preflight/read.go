@@ -28,6 +28,8 @@ type Question struct {
 	// Namespace is where graphs are to run, Install where the operator is to be installed, and Preset how.
 	Namespace, Install string
 	Preset             Preset
+	// Installing tells that who asks is going to install the operator; others only want to run graphs.
+	Installing bool
 	// Clock is asked if the server does not tell its time.
 	Clock clock.PassiveClock
 }
@@ -44,7 +46,7 @@ type reader struct {
 
 // Read gathers facts. A fact that may not be read, or cannot, is noted as such; only a server that does not answer is an error.
 func Read(ctx context.Context, q Question) (Facts, error) {
-	facts := Facts{Namespace: q.Namespace, Preset: q.Preset, Unread: map[Check]string{}, Now: q.Clock.Now()}
+	facts := Facts{Namespace: q.Namespace, Preset: q.Preset, Installing: q.Installing, Unread: map[Check]string{}, Now: q.Clock.Now()}
 	told := &serverTime{}
 	q.Config = rest.CopyConfig(q.Config)
 	q.Config.Wrap(told.wrap)

@@ -26,6 +26,9 @@ type release struct {
 	repository      string
 	created         time.Time
 	architectures   []string
+	// tools are what is in use as far as it is known before something is built; anyGo is not empty if they may be any.
+	tools toolchain
+	anyGo string
 }
 
 // image is what was written for one definition.
@@ -36,6 +39,7 @@ type image struct {
 	// sizes are those of a pull, by architecture in the order of the release.
 	sizes         []int64
 	architectures []string
+	tools         toolchain
 }
 
 // build compiles a program for every architecture and writes the archive and the bills of material.
@@ -53,7 +57,7 @@ func (r release) build(ctx context.Context, d definition) (image, error) {
 		if err != nil {
 			return image{}, fmt.Errorf("%s: %w", architecture, err)
 		}
-		platforms, made.sizes = append(platforms, p), append(made.sizes, p.size)
+		platforms, made.sizes, made.tools = append(platforms, p), append(made.sizes, p.size), p.tools
 	}
 	index, blobs, err := r.layout(d, platforms)
 	if err != nil {
@@ -81,6 +85,13 @@ func (r release) platform(ctx context.Context, d definition, architecture string
 	if err := r.compile(ctx, d, architecture, program); err != nil {
 		return platformImage{}, err
 	}
+	used := r.tools
+	if used.compiler, err = compilerOf(program); err != nil {
+		return platformImage{}, err
+	}
+	if err := used.check(r.version, r.anyGo); err != nil {
+		return platformImage{}, err
+	}
 	content, plain, err := layer(program, d)
 	if err != nil {
 		return platformImage{}, err
@@ -89,6 +100,7 @@ func (r release) platform(ctx context.Context, d definition, architecture string
 	if err != nil {
 		return platformImage{}, err
 	}
+	made.tools = used
 	var bill bytes.Buffer
 	subject := bom.Subject{Version: r.version, Image: r.reference(d), Digest: made.descriptor.Digest.String()}
 	if err := bom.Write(&bill, program, subject); err != nil {
@@ -101,9 +113,13 @@ func (r release) platform(ctx context.Context, d definition, architecture string
 	return made, nil
 }
 
-// compile builds a static program that knows neither the machine nor the directory it was built in.
+// versionVariable is the one of the operator's configuration that a version is linked into.
+const versionVariable = "github.com/dynamo-operator/dynamo-operator/internal/operator/config.linked"
+
+// compile builds a static program that knows its version, and neither the machine nor the directory it was built in.
 func (r release) compile(ctx context.Context, d definition, architecture, program string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", program, d.program)
+	link := "-ldflags=-s -w -buildid= -X " + versionVariable + "=" + r.version
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", link, "-o", program, d.program)
 	cmd.Dir = r.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	var said bytes.Buffer
@@ -117,7 +133,7 @@ func (r release) compile(ctx context.Context, d definition, architecture, progra
 // report says what was made, for people.
 func (i image) report(out io.Writer) error {
 	const megabyte = 1e6
-	if _, err := fmt.Fprintf(out, "%s\n  %s\n  %s\n", i.reference, i.digest, i.archive); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n  %s\n  %s\n  %s\n", i.reference, i.digest, i.archive, i.tools); err != nil {
 		return err
 	}
 	for n, architecture := range i.architectures {

@@ -155,6 +155,13 @@ func TestTheDockerfileAgreesWithTheImages(t *testing.T) {
 	if n := strings.Count(text, "COPY --from=build /accounts /etc\n"); n != len(images()) {
 		t.Errorf("%d images have accounts", n)
 	}
+	for _, want := range []string{
+		`-ldflags="-s -w -buildid= -X ` + versionVariable + `=$VERSION"`, "\nARG VERSION=" + unreleased + "\n", "-trimpath", "-buildvcs=false",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the Dockerfile lacks %s", strings.TrimSpace(want))
+		}
+	}
 	if !strings.Contains(text, " golang:"+strings.TrimPrefix(releaseToolchain, "go")+"-") {
 		t.Errorf("the Dockerfile does not build with %s", releaseToolchain)
 	}

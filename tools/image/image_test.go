@@ -25,6 +25,8 @@ import (
 // sizeLimit of what a node pulls, in bytes.
 const sizeLimit = 60e6
 
+const operatorImage = "dynamo-operator"
+
 // copied is what programs are built from, for a build in another place.
 var copied = []string{"api", "cmd", "internal", "config", "go.mod", "go.sum"}
 
@@ -53,9 +55,8 @@ func TestImagesAreWhatAReleasePromises(t *testing.T) {
 
 	// A second build elsewhere. One image will do: the other is made by the same steps.
 	there := t.TempDir()
-	const operator = "dynamo-operator"
-	buildAll(t, other, there, []string{operator})
-	for _, file := range []string{operator + "-1.2.3.oci.tar", operator + "-1.2.3-linux-amd64.sbom.json"} {
+	buildAll(t, other, there, []string{operatorImage})
+	for _, file := range []string{operatorImage + "-1.2.3.oci.tar", operatorImage + "-1.2.3-linux-amd64.sbom.json"} {
 		if !bytes.Equal(read(t, filepath.Join(here, file)), read(t, filepath.Join(there, file))) {
 			t.Errorf("two builds gave different %s", file)
 		}
@@ -88,13 +89,18 @@ func copyOf(t *testing.T) string {
 }
 
 // buildAll runs the command as make does. In this process it would be many times slower, for the sake of the race detector.
+// Whoever works with another Go than that of releases runs these tests as well.
 func buildAll(t *testing.T, root, out string, names []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-root", root, "-out", out, "-version", "1.2.3",
 		"-revision", "0123456789abcdef", "-repository", "registry.example.com/team", "-images", strings.Join(names, ","))
-	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
-	if said, err := cmd.CombinedOutput(); err != nil {
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000", anyGo+"=1")
+	said, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("build images: %v\n%s", err, said)
+	}
+	if n := strings.Count(string(said), "\n  built with "+runtime.Version()); n != len(names) {
+		t.Errorf("it says %d times which Go built %v:\n%s", n, names, said)
 	}
 }
 
@@ -274,9 +280,29 @@ func runs(t *testing.T, archive map[string][]byte, d definition) {
 		if err != nil || !bytes.Contains(out, []byte("Usage")) {
 			t.Errorf("%s --help: %v\n%s", d.entrypoint, err, out)
 		}
+		if d.name == operatorImage {
+			knowsItsVersion(t, filepath.Join(root, d.entrypoint))
+		}
 		return
 	}
 	t.Errorf("no image for %s", runtime.GOARCH)
+}
+
+// knowsItsVersion starts an operator that nobody tells its version. It says it before it finds that its API server does not answer.
+func knowsItsVersion(t *testing.T, operator string) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	const nowhere = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
+		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(kubeconfig, []byte(nowhere), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), operator)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	out, err := cmd.CombinedOutput()
+	if !bytes.Contains(out, []byte(`"version": "1.2.3"`)) {
+		t.Errorf("the operator does not say that it is 1.2.3 (%v):\n%s", err, out)
+	}
 }
 
 func unpack(t *testing.T, root, name string, content []byte) {

@@ -24,6 +24,8 @@ type platformImage struct {
 	blobs      []blob
 	// size is what a node pulls.
 	size int64
+	// tools are those that it was made with.
+	tools toolchain
 }
 
 // assemble makes an image of a layer.

@@ -3,7 +3,8 @@
 
 // Command image builds the operator and the mocker for every platform and writes each as an OCI image archive, with what it is
 // made of beside it. It needs Go alone. Equal sources give equal bytes, whenever and wherever they are built, with one and the same
-// release of Go: another compiles and compresses to other bytes. Which one it was is in what they are made of, as std.
+// release of Go: another compiles and compresses to other bytes. Which one it was is in what they are made of, as std, and only the one
+// that is pinned here builds a released version, unless ANY_GO is set.
 package main
 
 import (
@@ -21,10 +22,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/tools/command"
 )
 
-// releaseToolchain is the Go that releases are built with, here and in the Dockerfile. It is no line in go.mod, which would have every
-// other Go of this minor fetch it, or fail where there is no network.
-const releaseToolchain = "go1.26.8"
-
 func main() { command.Main("image", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -32,7 +29,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var r release
 	flags.StringVar(&r.root, "root", "..", "root of the repository")
 	flags.StringVar(&r.directory, "out", "../dist", "directory to write to")
-	flags.StringVar(&r.version, "version", "0.0.0-dev", "version of the images, which is also their tag")
+	flags.StringVar(&r.version, "version", unreleased, "version of the images, which is also their tag")
 	flags.StringVar(&r.revision, "revision", "", "commit that the images are built from")
 	flags.StringVar(&r.repository, "repository", "", "registry and path before the names of the images, for example registry.example.com/team")
 	names := flags.String("images", strings.Join(imageNames(), ","), "images to build")
@@ -40,11 +37,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if got := runtime.Version(); got != releaseToolchain {
-		if _, err := fmt.Fprintf(out, "built with %s: releases are built with %s, and digests differ from theirs\n", got, releaseToolchain); err != nil {
-			return err
-		}
-	}
+	r.tools, r.anyGo = toolchain{compressor: runtime.Version(), pinned: releaseToolchain}, os.Getenv(anyGo)
 	var err error
 	if r.created, err = createdAt(os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
 		return err

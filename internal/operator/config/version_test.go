@@ -15,8 +15,11 @@ func TestTheVersionIsTheOneThatWasToldOrThatOfTheBuild(t *testing.T) {
 		}
 	}
 	for module, want := range map[string]string{"": "unknown", "(devel)": "unknown", "v0.4.0": "v0.4.0"} {
-		if got := versionOf(module); got != want {
+		if got := versionOf("", module); got != want {
 			t.Errorf("build of %q: %q, want %q", module, got, want)
+		}
+		if got := versionOf("1.2.3", module); got != "1.2.3" {
+			t.Errorf("build of %q, linked as 1.2.3: %q", module, got)
 		}
 	}
 	c.OperatorVersion = "unknown"

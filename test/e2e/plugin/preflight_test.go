@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,11 +28,16 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-// look runs preflight and returns its findings by check, the states joined with what was found.
+// look runs preflight for somebody who is going to install in the namespace, as ask does.
 func look(t *testing.T, user, namespace string, flags ...string) (int, map[preflight.Check]string) {
 	t.Helper()
-	args := append([]string{"preflight", "-o", "json", "-n", namespace, "--install-namespace", namespace}, flags...)
-	code, stdout, stderr := plugin(t, user, args...)
+	return ask(t, user, append([]string{"-n", namespace, "--install-namespace", namespace}, flags...)...)
+}
+
+// ask runs preflight and returns its findings by check, the states joined with what was found.
+func ask(t *testing.T, user string, flags ...string) (int, map[preflight.Check]string) {
+	t.Helper()
+	code, stdout, stderr := plugin(t, user, append([]string{"preflight", "-o", "json"}, flags...)...)
 	var report struct {
 		Ready    bool
 		Findings []preflight.Finding
@@ -224,8 +230,8 @@ func TestPreflightTellsAUserWithoutRightsSo(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	for check, want := range map[preflight.Check]string{
-		preflight.CheckUse:         "problem: you may not create dynamographdeployments.nvidia.com, patch dynamographdeployments.nvidia.com, delete dynamographdeployments.nvidia.com and 2 more",
-		preflight.CheckInstall:     "warning: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io and 12 more",
+		preflight.CheckUse:         "problem: you may not create dynamographdeployments.nvidia.com, patch dynamographdeployments.nvidia.com, delete dynamographdeployments.nvidia.com, list pods, get pods/log",
+		preflight.CheckInstall:     "problem: you may not create customresourcedefinitions.apiextensions.k8s.io, create clusterroles.rbac.authorization.k8s.io, create clusterrolebindings.rbac.authorization.k8s.io, create validatingwebhookconfigurations.admissionregistration.k8s.io, ",
 		preflight.CheckVersion:     "ok: Kubernetes v1.37.0",
 		preflight.CheckDefinitions: "warning: could not be read: customresourcedefinitions.apiextensions.k8s.io is forbidden",
 		preflight.CheckGPUs:        "warning: could not be read: nodes is forbidden",
@@ -234,6 +240,41 @@ func TestPreflightTellsAUserWithoutRightsSo(t *testing.T) {
 	} {
 		if !strings.HasPrefix(found[check], want) {
 			t.Errorf("%s: got %q, want %q", check, found[check], want)
+		}
+	}
+}
+
+// Who runs graphs is content without the right to install; who says that he is going to install is not.
+func TestARightToInstallIsNeededByThoseWhoInstall(t *testing.T) {
+	namespace := harness.Namespace(t)
+	const user = "runs-graphs"
+	create(t, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"nvidia.com"}, Resources: []string{"dynamographdeployments"}, Verbs: []string{"create", "patch", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"pods", "pods/log"}, Verbs: []string{"get", "list"}},
+		},
+	})
+	create(t, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+	})
+	for _, tc := range []struct {
+		flags []string
+		code  int
+		state preflight.State
+	}{
+		{nil, 0, preflight.Warning},
+		{[]string{"--preset", "development"}, 1, preflight.Problem},
+		{[]string{"--install-namespace", "dynamo-system"}, 1, preflight.Problem}, // also where it is the usual one
+	} {
+		code, found := ask(t, user, append([]string{"-n", namespace}, tc.flags...)...)
+		if got := found[preflight.CheckInstall]; code != tc.code || !strings.HasPrefix(got, string(tc.state)+": you may not create ") {
+			t.Errorf("%v: exit code %d, %s", tc.flags, code, got)
+		}
+		if got := found[preflight.CheckUse]; !strings.HasPrefix(got, "ok: ") {
+			t.Errorf("%v: %s", tc.flags, got)
 		}
 	}
 }
