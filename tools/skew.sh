@@ -15,12 +15,16 @@ case $old in *"
 	exit 1
 	;;
 esac
+tree=
 if [ -z "${OLD:-}" ] && git diff --quiet "$old" -- config/crd/bases; then
-	changed=$(git log -1 --format=%h -- config/crd/bases)
-	echo "skew: the definitions of the last release, $old, are those of this tree; taking those before their last change, $changed" >&2
-	old=$changed^
+	echo "skew: the definitions of the last release, $old, are those of this tree; looking for the last that differ" >&2
+	for changed in $(git log --format=%h -- config/crd/bases); do
+		! git diff --quiet "$changed^" -- config/crd/bases || continue
+		if tree=$(sh tools/earlier.sh "$changed^"); then break; fi
+		echo "skew: the operator of $changed^ cannot be built; trying the one before" >&2
+	done
 fi
-DYNAMO_TEST_OLD_TREE=$(sh tools/earlier.sh "$old")
+DYNAMO_TEST_OLD_TREE=${tree:-$(sh tools/earlier.sh "$old")}
 export DYNAMO_TEST_OLD_TREE
 
 status=0
