@@ -88,6 +88,43 @@ func TestTheOperatorsChartWorksAlone(t *testing.T) {
 	}
 }
 
+// TestARegistryIsPutBeforeImagesThatNameNone is about all images of the platform: what was given for one wins over what was given for
+// all, and that over the registry of the release, which is a default of the operator's alone.
+func TestARegistryIsPutBeforeImagesThatNameNone(t *testing.T) {
+	t.Parallel()
+	const given = `
+global: {imageRegistry: %q}
+dynamo-operator: {controllerManager: {manager: {image: {registry: %[2]q, defaultRegistry: stamped.example.com/team, repository: %[3]q, tag: x}}}}
+nats:
+  container: {image: {registry: %[2]q, repository: %[3]q, tag: x}}
+  reloader: {image: {registry: %[2]q, repository: %[3]q, tag: x}}
+etcd: {image: {registry: %[2]q, repository: %[3]q, tag: x}}
+`
+	for _, row := range []struct{ all, own, repository, operator, others string }{
+		{"", "", "a/b", "stamped.example.com/team/a/b:x", "a/b:x"},
+		{"mirror.corp/m/", "", "a/b", "mirror.corp/m/a/b:x", "mirror.corp/m/a/b:x"},
+		{"mirror.corp", "own.corp:5000", "a/b", "own.corp:5000/a/b:x", "own.corp:5000/a/b:x"},
+		{"", "own.corp", "b", "own.corp/b:x", "own.corp/b:x"},
+		{"mirror.corp", "", "b.c", "mirror.corp/b.c:x", "mirror.corp/b.c:x"}, // which is a name, as there is nothing below it
+		{"mirror.corp", "", "a/b.c", "mirror.corp/a/b.c:x", "mirror.corp/a/b.c:x"},
+		{"mirror.corp", "own.corp", "registry.example.com/a/b", "registry.example.com/a/b:x", "registry.example.com/a/b:x"},
+		{"mirror.corp", "", "registry:5000/b", "registry:5000/b:x", "registry:5000/b:x"},
+		{"mirror.corp", "", "localhost/b", "localhost/b:x", "localhost/b:x"},
+		{"mirror.corp", "", "localhosts/b", "mirror.corp/localhosts/b:x", "mirror.corp/localhosts/b:x"},
+	} {
+		objects := named(t, render(t, set(t, fmt.Sprintf(given, row.all, row.own, row.repository))).Objects)
+		got := []string{manager(t, objects).Image}
+		for _, name := range []string{"nats", "etcd"} {
+			for _, c := range typed[appsv1.StatefulSet](t, objects, "StatefulSet dynamo-platform-"+name).Spec.Template.Spec.Containers {
+				got = append(got, c.Image)
+			}
+		}
+		if diff := cmp.Diff([]string{row.operator, row.others, row.others, row.others}, got); diff != "" {
+			t.Errorf("%+v: images of the operator, NATS, its reloader and etcd (-want +got):\n%s", row, diff)
+		}
+	}
+}
+
 // serves checks that there is a Service with a port.
 func serves(t *testing.T, objects map[string]*unstructured.Unstructured, name, number string) {
 	t.Helper()
