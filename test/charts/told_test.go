@@ -6,6 +6,8 @@ package charts_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -223,22 +225,70 @@ func TestNATSKeepsWhatItsClaimHolds(t *testing.T) {
 	}
 }
 
-// TestAccountsOfWorkloadsOutliveARestrictedOperator since pods run under them.
-func TestAccountsOfWorkloadsOutliveARestrictedOperator(t *testing.T) {
+// TestWhatPodsOfGraphsRunUnderOutlivesTheOperator is about accounts of theirs, and what these may do: in all namespaces the operator
+// makes accounts and bindings itself, and nothing takes them away.
+func TestWhatPodsOfGraphsRunUnderOutlivesTheOperator(t *testing.T) {
 	t.Parallel()
-	objects := named(t, render(t, presets(t)["multi-tenant"]).Objects)
-	var kept []string
-	for name, u := range objects {
-		if u.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
-			kept = append(kept, name)
+	for name, want := range map[string][]string{
+		"default":    {"ClusterRole " + full + "-epp", "ClusterRole " + full + "-planner", "ServiceAccount " + full + "-component"},
+		"production": {"ClusterRole " + full + "-epp", "ClusterRole " + full + "-planner", "ServiceAccount " + full + "-component"},
+		"multi-tenant": {
+			"Role epp-role", "Role planner-role", "RoleBinding epp-binding", "RoleBinding planner-binding",
+			"ServiceAccount " + full + "-component", "ServiceAccount epp-serviceaccount", "ServiceAccount planner-serviceaccount",
+		},
+	} {
+		var kept []string
+		for name, u := range named(t, render(t, presets(t)[name]).Objects) {
+			if u.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+				kept = append(kept, name)
+			}
+		}
+		slices.Sort(kept)
+		if diff := cmp.Diff(want, kept); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	slices.Sort(kept)
-	want := []string{
-		"Role epp-role", "Role planner-role", "RoleBinding epp-binding", "RoleBinding planner-binding",
-		"ServiceAccount epp-serviceaccount", "ServiceAccount planner-serviceaccount",
+	annotated := named(t, render(t, set(t, `dynamo-operator: {dynamo: {components: {serviceAccount: {annotations: {role: arn}}}}}`)).Objects)
+	got := annotated["ServiceAccount "+full+"-component"].GetAnnotations()
+	if diff := cmp.Diff(map[string]string{"helm.sh/resource-policy": "keep", "role": "arn"}, got); diff != "" {
+		t.Errorf("annotations of the account of components (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, kept); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+}
+
+// TestUndeployLeavesWhatGraphsNeed looks at what kubectl is asked to delete, in a copy of the repository.
+func TestUndeployLeavesWhatGraphsNeed(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	tools := filepath.Join(root, "tools")
+	for from, to := range map[string]string{config: filepath.Join(root, "config"), "../../tools": tools} {
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const kubectl = "#!/bin/sh\nasked=asked/$(ls asked | wc -l)\nmkdir \"$asked\"\n[ \"$*\" = 'delete --ignore-not-found -k bin/deploy' ] && cp bin/deploy/kustomization.yaml \"$asked\"\n"
+	if err := os.WriteFile(filepath.Join(tools, "kubectl"), []byte(kubectl), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "asked"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	undeploy := exec.CommandContext(t.Context(), "sh", "tools/deploy.sh", "undeploy")
+	undeploy.Dir, undeploy.Env = root, append(os.Environ(), "KUBECONFIG=none", "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if said, err := undeploy.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	var deleted []*unstructured.Unstructured
+	for _, step := range []string{"0", "1"} {
+		deleted = append(deleted, build(t, filepath.Join(root, "asked", step))...)
+	}
+	objects, left := named(t, deleted), []string{}
+	for name := range named(t, build(t, filepath.Join(config, "default"))) {
+		if objects[name] == nil && !strings.HasPrefix(name, "CustomResourceDefinition ") {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	if diff := cmp.Diff([]string{"ClusterRole dynamo-operator-epp", "ClusterRole dynamo-operator-planner", "Namespace dynamo-system"}, left); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
 }
