@@ -90,6 +90,50 @@ func TestTheOperatorsChartWorksAlone(t *testing.T) {
 	}
 }
 
+// TestTheOperatorHasOneDeploymentInChartsOfOthers that have it, or the platform, as a dependency under whatever name.
+func TestTheOperatorHasOneDeploymentInChartsOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ name, chart, alias, values, nats string }{
+		{"the operator", platform + "/charts/dynamo-operator", "dynamo-operator", `dynamo-operator: {natsAddr: "nats://n:1"}`, "nats://n:1"},
+		{"the platform", platform, "dynamo-platform", `{}`, "nats://ours-nats.dynamo-system.svc.cluster.local:4222"},
+		{"the platform by another name", platform, "inference", `inference: {dynamo-operator: {natsAddr: "nats://n:1"}}`, "nats://n:1"},
+	} {
+		rendered, err := charts.Render(umbrella(t, row.chart, row.alias), charts.Release{Name: "ours", Namespace: "dynamo-system", Values: set(t, row.values)})
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		objects := named(t, rendered.Objects)
+		ofTheirKinds(t, row.name, objects)
+		if objects["Deployment ours-dynamo-operator-controller-manager"] == nil {
+			t.Errorf("%s: webhooks and no operator that answers them", row.name)
+			continue
+		}
+		if got := effective(t, objects, "dynamo-system"); got.NATSAddress != row.nats {
+			t.Errorf("%s: pods are told of NATS at %q", row.name, got.NATSAddress)
+		}
+	}
+}
+
+// umbrella writes a chart that depends on one of ours, as helm dependency update leaves it.
+func umbrella(t *testing.T, chart, alias string) string {
+	t.Helper()
+	directory := t.TempDir()
+	source, err := filepath.Abs(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := file(t, filepath.Join(chart, "Chart.yaml"))
+	text := fmt.Sprintf("apiVersion: v2\nname: umbrella\nversion: 1.0.0\ndependencies:\n- {name: %s, alias: %s, version: %s, repository: %q}\n",
+		meta["name"], alias, meta["version"], "file://"+source)
+	if err := os.WriteFile(filepath.Join(directory, "Chart.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(directory, "charts", meta["name"].(string)), os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	return directory
+}
+
 // TestARegistryIsPutBeforeImagesThatNameNone is about all images of the platform: what was given for one wins over what was given for
 // all, and that over the registry of the release, which is a default of the operator's alone.
 func TestARegistryIsPutBeforeImagesThatNameNone(t *testing.T) {
