@@ -269,6 +269,29 @@ func TestNATSKeepsWhatItsClaimHolds(t *testing.T) {
 	}
 }
 
+// TestNATSCanStayRoot where its files are root's and the storage does not know fsGroup. These are the values that documentation names.
+func TestNATSCanStayRoot(t *testing.T) {
+	t.Parallel()
+	user := func(values string) (id, group int64, not bool) {
+		t.Helper()
+		objects := named(t, render(t, set(t, values)).Objects)
+		pod := typed[appsv1.StatefulSet](t, objects, "StatefulSet dynamo-platform-nats").Spec.Template.Spec
+		for _, c := range pod.Containers {
+			if s := c.SecurityContext; s.RunAsUser != nil || s.RunAsGroup != nil || s.RunAsNonRoot != nil {
+				t.Errorf("with %s the container %s runs as somebody of its own", values, c.Name)
+			}
+		}
+		return *pod.SecurityContext.RunAsUser, *pod.SecurityContext.RunAsGroup, *pod.SecurityContext.RunAsNonRoot
+	}
+	if id, group, not := user(`{}`); id != 1000 || group != 1000 || !not {
+		t.Errorf("by default it is user %d of group %d, not root: %t", id, group, not)
+	}
+	const root = `nats: {podTemplate: {merge: {spec: {securityContext: {runAsUser: 0, runAsGroup: 0, runAsNonRoot: false}}}}}`
+	if id, group, not := user(root); id != 0 || group != 0 || not {
+		t.Errorf("with %s it is user %d of group %d, not root: %t", root, id, group, not)
+	}
+}
+
 // TestWhatPodsOfGraphsRunUnderOutlivesTheOperator is about accounts of theirs, and what these may do: in all namespaces the operator
 // makes accounts and bindings itself, and nothing takes them away.
 func TestWhatPodsOfGraphsRunUnderOutlivesTheOperator(t *testing.T) {
