@@ -4,7 +4,8 @@
 #   tools/deploy.sh install      the definitions
 #   tools/deploy.sh uninstall    the definitions, and with them every graph
 #   tools/deploy.sh deploy       definitions, rights, operator and webhooks; IMG names the image
-#   tools/deploy.sh undeploy     the same but for the definitions and the namespace, so that graphs stay
+#   tools/deploy.sh undeploy     the same but for the definitions, the namespace and the rights of planners and endpoint pickers, so that
+#                                graphs stay and go on running
 #
 # The cluster is that of KUBECONFIG, or else the one of make cluster-up. kubectl is the machine's, or else the local cluster's.
 set -eu
@@ -71,10 +72,15 @@ undeploy)
 	overlay webhook
 	"$kubectl" delete --ignore-not-found -k bin/deploy
 	overlay manager rbac
-	# The namespace may hold what is not ours.
+	# The namespace may hold what is not ours. To the roles point bindings in the namespaces of graphs that run.
 	printf '%s\n' 'patches:' '- patch: |' '    apiVersion: v1' '    kind: Namespace' '    metadata: {name: dynamo-system}' '    $patch: delete' \
 		>>bin/deploy/kustomization.yaml
+	for role in dynamo-operator-planner dynamo-operator-epp; do
+		printf '%s\n' '- patch: |' '    apiVersion: rbac.authorization.k8s.io/v1' '    kind: ClusterRole' "    metadata: {name: $role}" '    $patch: delete' \
+			>>bin/deploy/kustomization.yaml
+	done
 	"$kubectl" delete --ignore-not-found -k bin/deploy
+	echo 'undeploy: the ClusterRoles dynamo-operator-planner and dynamo-operator-epp stay, for the graphs that run' >&2
 	;;
 *)
 	echo "tools/deploy.sh: there is no verb $verb" >&2

@@ -5,6 +5,7 @@ package charts_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common/util"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,35 +26,60 @@ import (
 // one of kustomize.
 type pair struct {
 	namespace        string
+	restricted       bool
 	chart, kustomize map[string]*unstructured.Unstructured
 }
 
-// pairs are the two kinds of operators. What the manifests have always is turned on in the chart, and what they do not have is
-// turned off.
+// pairs are the operators that both can make: in each of their shapes, and with what others have to be there for. What the manifests do
+// not have is turned off in the chart. What they have always, and the chart leaves to its users unless a preset has it, is turned on in
+// it: the network policy.
 func pairs(t *testing.T) map[string]pair {
 	t.Helper()
-	const base = `
+	const (
+		base = `
 nats: {enabled: false}
 etcd: {enabled: false}
 dynamo-operator:
   nats: {enabled: false}
   etcd: {enabled: false}
-  controllerManager: {networkPolicy: {enabled: true}, manager: {image: {tag: 0.0.0-dev}}}
+  controllerManager: {manager: {image: {tag: 0.0.0-dev}}}
 `
-	return map[string]pair{
-		"all namespaces": compare(t, "dynamo-system", base, "default"),
-		"one namespace": compare(t, "team-a", base+`
-  namespaceRestriction: {enabled: true}
-  metricsService: {tokenSecretName: dynamo-operator-metrics-token}
-`, "overlays/restricted"),
+		policed = `
+dynamo-operator: {controllerManager: {networkPolicy: {enabled: true}}}
+`
+		// The Secret is called as the reference's chart calls it, if nobody says otherwise.
+		certified = `
+dynamo-operator: {webhook: {certManager: {enabled: true}, certificateSecret: {name: dynamo-operator-webhook-certificate}}}
+`
+		watched = `
+dynamo-operator: {monitoring: {serviceMonitor: {enabled: true}}}
+`
+	)
+	presets := presets(t)
+	all := map[string]pair{}
+	for _, row := range []struct {
+		mode, namespace, directory string
+		values                     map[string]any
+		more                       []string
+	}{
+		{"all namespaces", "dynamo-system", filepath.Join(config, "default"), presets["default"], []string{policed}},
+		{"one namespace", "team-a", filepath.Join(config, "overlays/restricted"), presets["multi-tenant"], nil},
+		{"production", "dynamo-system", filepath.Join(config, "overlays/production"), presets["production"], nil},
+		{"development", "dynamo-system", filepath.Join(config, "overlays/development"), presets["development"], []string{policed}},
+		{"cert-manager", "dynamo-system", layer(t, "", "resources: [CONFIG/default]\ncomponents: [CONFIG/certmanager]\n"), presets["default"], []string{policed, certified}},
+		{"Prometheus", "dynamo-system", layer(t, "", "resources: [CONFIG/default, CONFIG/prometheus]\n"), presets["default"], []string{policed, watched}},
+	} {
+		values := row.values
+		for _, text := range append(row.more, base) {
+			values = util.CoalesceTables(set(t, text), values)
+		}
+		rendered := renderAs(t, charts.Release{Name: "dynamo-operator", Namespace: row.namespace, Values: values})
+		all[row.mode] = pair{
+			namespace: row.namespace, restricted: row.mode == "one namespace",
+			chart: named(t, renamed(t, rendered.Objects)), kustomize: named(t, build(t, row.directory)),
+		}
 	}
-}
-
-func compare(t *testing.T, namespace, values, directory string) pair {
-	t.Helper()
-	rendered := renderAs(t, charts.Release{Name: "dynamo-operator", Namespace: namespace, Values: set(t, values)})
-	built := build(t, filepath.Join(config, directory))
-	return pair{namespace: namespace, chart: named(t, renamed(t, rendered.Objects)), kustomize: named(t, built)}
+	return all
 }
 
 func build(t *testing.T, directory string) []*unstructured.Unstructured {
@@ -77,17 +104,20 @@ var (
 		"ClusterRoleBinding dynamo-operator-manager-rolebinding": "dynamo-operator-manager",
 		"Role dynamo-operator-manager-role":                      "dynamo-operator-manager",
 		"RoleBinding dynamo-operator-manager-rolebinding":        "dynamo-operator-manager",
+		"ServiceMonitor dynamo-operator-operator":                "dynamo-operator",
 	}
 	references = strings.NewReplacer(
 		`"serviceAccountName":"dynamo-operator-controller-manager"`, `"serviceAccountName":"dynamo-operator"`,
 		`"kind":"ServiceAccount","name":"dynamo-operator-controller-manager"`, `"kind":"ServiceAccount","name":"dynamo-operator"`,
 		`Role","name":"dynamo-operator-manager-role"`, `Role","name":"dynamo-operator-manager"`,
 		`"configMap":{"name":"dynamo-operator-configuration"}`, `"configMap":{"name":"dynamo-operator"}`,
+		`{"app.kubernetes.io/instance":"dynamo-operator","app.kubernetes.io/name":"dynamo-operator","control-plane":"controller-manager"}`,
+		`{"app.kubernetes.io/name":"dynamo-operator"}`,
+	)
+	ports = strings.NewReplacer(
 		`"name":"https","protocol":"TCP"}`, `"name":"metrics","protocol":"TCP"}`,
 		`"targetPort":"https"`, `"targetPort":"metrics"`, `"port":"https"`, `"port":"metrics"`,
 		`"webhook-server"`, `"webhook"`,
-		`{"app.kubernetes.io/instance":"dynamo-operator","app.kubernetes.io/name":"dynamo-operator","control-plane":"controller-manager"}`,
-		`{"app.kubernetes.io/name":"dynamo-operator"}`,
 	)
 )
 
@@ -103,8 +133,12 @@ func renamed(t *testing.T, objects []*unstructured.Unstructured) []*unstructured
 		if err != nil {
 			t.Fatal(err)
 		}
+		now := references.Replace(string(text))
+		if u.GetKind() != "ServiceMonitor" { // which names the port of a Service, and these are called the same
+			now = ports.Replace(now)
+		}
 		other := &unstructured.Unstructured{}
-		if err := other.UnmarshalJSON([]byte(references.Replace(string(text)))); err != nil {
+		if err := other.UnmarshalJSON([]byte(now)); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, other)
@@ -117,7 +151,7 @@ var onlyThere = map[string]string{
 	"Namespace dynamo-system":                                "Helm makes it, with --create-namespace",
 	"ServiceAccount dynamo-operator-component":               "the reference's chart has it; pods of components use it",
 	"one namespace: Service dynamo-operator-webhook-service": "the chart has it when webhooks are on",
-	"all namespaces: CustomResourceDefinition":               "those are a chart of their own",
+	"CustomResourceDefinition":                               "those are a chart of their own",
 }
 
 func TestChartAndKustomizeMakeTheSameObjects(t *testing.T) {
@@ -130,7 +164,7 @@ func TestChartAndKustomizeMakeTheSameObjects(t *testing.T) {
 		}
 		for name := range p.kustomize {
 			kind, _, _ := strings.Cut(name, " ")
-			if p.chart[name] == nil && onlyThere[name] == "" && onlyThere[mode+": "+name] == "" && onlyThere[mode+": "+kind] == "" {
+			if p.chart[name] == nil && onlyThere[name] == "" && onlyThere[mode+": "+name] == "" && onlyThere[kind] == "" {
 				t.Errorf("%s: only kustomize makes %s", mode, name)
 			}
 		}
@@ -149,11 +183,7 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 			}
 			compared++
 			for _, u := range []*unstructured.Unstructured{ours, theirs} {
-				u.SetLabels(nil)
-				u.SetAnnotations(nil)
-				if u.GetKind() == "Service" && u.Object["spec"].(map[string]any)["type"] == "ClusterIP" {
-					unstructured.RemoveNestedField(u.Object, "spec", "type")
-				}
+				withoutDecoration(u)
 				sortPorts(u)
 			}
 			if diff := cmp.Diff(theirs.Object, ours.Object); diff != "" {
@@ -162,6 +192,28 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 		}
 		if compared < 8 {
 			t.Errorf("%s: only %d objects were compared", mode, compared)
+		}
+	}
+}
+
+// withoutDecoration leaves of labels and annotations those that somebody goes by, and of a spec what is not a default.
+func withoutDecoration(u *unstructured.Unstructured) {
+	labels, annotations := u.GetLabels(), u.GetAnnotations()
+	u.SetLabels(nil)
+	u.SetAnnotations(nil)
+	if from := annotations["cert-manager.io/inject-ca-from"]; from != "" {
+		u.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": from})
+	}
+	switch u.GetKind() {
+	case "Service":
+		if u.Object["spec"].(map[string]any)["type"] == "ClusterIP" {
+			unstructured.RemoveNestedField(u.Object, "spec", "type")
+		}
+	case "ServiceMonitor":
+		// By this Prometheus finds it. It looks for Services in the namespace of the monitor, unless that names others.
+		u.SetLabels(map[string]string{"release": labels["release"]})
+		if spaces, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "namespaceSelector", "matchNames"); slices.Equal(spaces, []string{u.GetNamespace()}) {
+			unstructured.RemoveNestedField(u.Object, "spec", "namespaceSelector")
 		}
 	}
 }
@@ -197,10 +249,20 @@ func TestChartAndKustomizeAgreeOnTheDeployment(t *testing.T) {
 		// The manifests mount a certificate that need not be there, for webhooks that are turned on by hand.
 		other.VolumeMounts = slices.DeleteFunc(other.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "certificate" })
 		theirs.Spec.Template.Spec.Volumes = slices.DeleteFunc(theirs.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "certificate" })
+		inOrder(theirs)
+		inOrder(ours)
 		if diff := cmp.Diff(theirs, ours); diff != "" {
 			t.Errorf("%s (-kustomize +chart):\n%s", mode, diff)
 		}
 	}
+}
+
+// inOrder sorts what overlays put first and nothing depends on the order of: no variable refers to another, no mount is below another.
+func inOrder(d *appsv1.Deployment) {
+	pod := &d.Spec.Template.Spec
+	slices.SortFunc(pod.Volumes, func(a, b corev1.Volume) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(pod.Containers[0].VolumeMounts, func(a, b corev1.VolumeMount) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(pod.Containers[0].Env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func TestChartAndKustomizeAgreeOnTheConfiguration(t *testing.T) {
@@ -208,14 +270,23 @@ func TestChartAndKustomizeAgreeOnTheConfiguration(t *testing.T) {
 	for mode, p := range pairs(t) {
 		chart, manifests := effective(t, p.chart, p.namespace), effective(t, p.kustomize, p.namespace)
 		// Operators of all namespaces that look for their Lease in different places would all work at once.
-		election := map[string]string{"all namespaces": "kube-system", "one namespace": p.namespace}[mode]
+		election := "kube-system"
+		if p.restricted {
+			election = p.namespace
+		}
 		for who, c := range map[string]*operatorconfig.Config{"chart": chart, "kustomize": manifests} {
 			if place := c.ElectionNamespace(func(string) string { return p.namespace }); place != election {
 				t.Errorf("%s: the operator of %s has its Lease in %s", mode, who, place)
 			}
 		}
+		// An overlay cannot change a line of the file, so that it says this by a flag.
+		level := map[string]string{"development": "debug"}[mode]
+		if got, want := fmt.Sprint(chart.Zap.Level), fmt.Sprint(manifests.Zap.Level); got != want || level != "" && got != level {
+			t.Errorf("%s: the operator of the chart logs from level %s on, that of kustomize from %s", mode, got, want)
+		}
 		ours, theirs := chart.OperatorConfiguration, manifests.OperatorConfiguration
-		if mode == "one namespace" {
+		ours.Logging.Level, theirs.Logging.Level = "", ""
+		if p.restricted {
 			// No file of these manifests names the namespace: the operator knows where it runs.
 			theirs.LeaderElection.Namespace = ours.LeaderElection.Namespace
 		}
@@ -224,7 +295,7 @@ func TestChartAndKustomizeAgreeOnTheConfiguration(t *testing.T) {
 			t.Errorf("%s: the chart says %s and %s", mode, ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay.Duration)
 		}
 		ours.MPIRunSSHSecret.Namespace, ours.GroveTerminationDelay = theirs.MPIRunSSHSecret.Namespace, theirs.GroveTerminationDelay
-		if mode == "one namespace" {
+		if p.restricted {
 			// Nothing reads these while webhooks are off.
 			ours.Webhooks, theirs.Webhooks = withoutPlaces(t, ours.Webhooks), withoutPlaces(t, theirs.Webhooks)
 		}

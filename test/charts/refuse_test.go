@@ -135,6 +135,7 @@ func TestValuesThatCannotWorkAreRefusedWithTheKey(t *testing.T) {
 			[]string{"webhook.servingCertificateValidity is 191h60m", "webhook.certificateValidity 8 days"}},
 		{"a name that leaves no room for that of a Service", `dynamo-operator: {fullnameOverride: the-operator-of-all-namespaces-of-our-big-cluster}`,
 			[]string{"63 characters", "fullnameOverride", "47"}},
+		{"two Deployments of the operator", `global: {dynamoPlatform: false}`, []string{"global.dynamoPlatform", "--reset-then-reuse-values"}},
 		{"a monitor of a Service that is not there", `dynamo-operator: {metricsService: {enabled: false}, monitoring: {serviceMonitor: {enabled: true}}}`,
 			[]string{"monitoring.serviceMonitor.enabled", "metricsService.enabled"}},
 		{"a monitor that is told nothing", `dynamo-operator: {namespaceRestriction: {enabled: true}, monitoring: {serviceMonitor: {enabled: true}}}`,

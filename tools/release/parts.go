@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // unreleased is the version that charts bear in the repository.
@@ -143,8 +146,8 @@ func stamp(directory, version string) error {
 	})
 }
 
-// unnamed is where the operator's chart has the registry of its image, which the repository leaves open.
-var unnamed = regexp.MustCompile(`(?m)^      registry: ""$`)
+// registryKey is where the operator's chart has the registry of its release. Users do not set it: what they set wins over it.
+var registryKey = []string{"controllerManager", "manager", "image", "defaultRegistry"}
 
 // stampRegistry writes the registry that the images of the release are named after into the chart that pulls them. Without one the
 // chart leaves it open, as the names of the images do.
@@ -157,12 +160,50 @@ func stampRegistry(directory, repository string) error {
 	if err != nil {
 		return fmt.Errorf("read the values of the operator: %w", err)
 	}
-	if n := len(unnamed.FindAll(text, -1)); n != 1 {
-		return fmt.Errorf("the values of the operator leave %d registries open, not one: change how they are found", n)
+	if text, err = fill(text, strings.TrimSuffix(repository, "/"), registryKey...); err != nil {
+		return fmt.Errorf("name the registry in %s: %w", path, err)
 	}
-	text = unnamed.ReplaceAllLiteral(text, fmt.Appendf(nil, "      registry: %q", strings.TrimSuffix(repository, "/")))
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("write the registry of the operator's image: %w", err)
+	}
+	return nil
+}
+
+// fill puts a text in the place of the "" of a key of a YAML document, and leaves every other byte, and so all comments, as it is.
+func fill(document []byte, value string, path ...string) ([]byte, error) {
+	key := strings.Join(path, ".")
+	root := &yaml.Node{}
+	if err := yaml.Unmarshal(document, root); err != nil {
+		return nil, err
+	}
+	node := root
+	if len(root.Content) == 1 {
+		node = root.Content[0]
+	}
+	for _, name := range path {
+		if node = member(node, name); node == nil {
+			return nil, fmt.Errorf("there is no key %s", key)
+		}
+	}
+	const open = `""`
+	lines := strings.SplitAfter(string(document), "\n")
+	line, column := node.Line-1, node.Column-1
+	if node.Value != "" || !strings.HasPrefix(lines[line][column:], open) {
+		return nil, fmt.Errorf("%s is not %s but %q", key, open, node.Value)
+	}
+	lines[line] = lines[line][:column] + strconv.Quote(value) + lines[line][column+len(open):]
+	return []byte(strings.Join(lines, "")), nil
+}
+
+// member is the value of a key of a mapping, nil if there is none.
+func member(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
 	}
 	return nil
 }

@@ -163,23 +163,87 @@ func TestTheChartOfAReleasePullsTheImageOfTheRelease(t *testing.T) {
 		"registry.example.com/team":  "registry.example.com/team/dynamo-operator:1.2.3",
 		"registry.example.com:5000/": "registry.example.com:5000/dynamo-operator:1.2.3",
 	} {
-		r := release{root: "../..", directory: t.TempDir(), version: "1.2.3", repository: repository}
-		if err := r.charts(t.Context()); err != nil {
-			t.Fatal(err)
+		said := render(t, chartOf(t, repository))
+		if got := operatorImage(said); got != want {
+			t.Errorf("with the repository %q the operator is pulled from %s, want %s", repository, got, want)
 		}
-		helm := exec.CommandContext(t.Context(), "go", "tool", "helm", "template", "dynamo", filepath.Join(r.directory, "dynamo-platform-1.2.3.tgz"))
-		said, err := helm.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		images := regexp.MustCompile(`(?m)image: "?([^"\s]*dynamo-operator[^"\s]*)"?$`).FindAllStringSubmatch(string(said), -1)
-		if len(images) != 1 || images[0][1] != want {
-			t.Errorf("with the repository %q the operator is pulled from %v, want %s", repository, images, want)
-		}
-		if repository != "" && strings.Count(string(said), strings.TrimSuffix(repository, "/")) != 1 {
+		if repository != "" && strings.Count(said, strings.TrimSuffix(repository, "/")) != 1 {
 			t.Errorf("with the repository %q others are pulled from there, too", repository)
 		}
 	}
+}
+
+// TestAUsersRegistryWinsOverThatOfTheRelease however it is given: a cluster without a way out has its own.
+func TestAUsersRegistryWinsOverThatOfTheRelease(t *testing.T) {
+	t.Parallel()
+	const image = "dynamo-operator.controllerManager.manager.image."
+	chart := chartOf(t, "registry.example.com/team")
+	for _, row := range []struct {
+		values []string
+		want   string
+	}{
+		{[]string{image + "registry=mirror.corp/a"}, "mirror.corp/a/dynamo-operator:1.2.3"},
+		{[]string{"global.imageRegistry=mirror.corp/b"}, "mirror.corp/b/dynamo-operator:1.2.3"},
+		{[]string{"global.imageRegistry=mirror.corp/b", image + "registry=mirror.corp/a"}, "mirror.corp/a/dynamo-operator:1.2.3"},
+		{[]string{image + "repository=mirror.corp/dynamo/dynamo-operator"}, "mirror.corp/dynamo/dynamo-operator:1.2.3"},
+		{[]string{"global.imageRegistry=mirror.corp/b", image + "repository=localhost/dynamo-operator"}, "localhost/dynamo-operator:1.2.3"},
+		{[]string{image + "repository=ours/dynamo-operator", image + "tag=x"}, "registry.example.com/team/ours/dynamo-operator:x"},
+	} {
+		if got := operatorImage(render(t, chart, row.values...)); got != row.want {
+			t.Errorf("with %v the operator is pulled from %s, want %s", row.values, got, row.want)
+		}
+	}
+}
+
+func TestARegistryIsWrittenOnlyWhereItWasLeftOpen(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ document, want, wrong string }{
+		{"a: # first\n    b: \"\"   # second\nb: \"\"\n", "a: # first\n    b: \"x.y/z\"   # second\nb: \"\"\n", ""},
+		{"a: {c: \"\", b: \"\"}\n", "a: {c: \"\", b: \"x.y/z\"}\n", ""},
+		{"a: {c: \"\"}\n", "", "there is no key a.b"},
+		{"a: \"\"\n", "", "there is no key a.b"},
+		{"", "", "there is no key a.b"},
+		{"a: {b: registry.example.com}\n", "", `a.b is not "" but "registry.example.com"`},
+		{"a:\n  b:\n", "", `a.b is not "" but ""`},
+	} {
+		got, err := fill([]byte(row.document), "x.y/z", "a", "b")
+		if wrong := fmt.Sprint(err); string(got) != row.want || err == nil && row.wrong != "" || err != nil && wrong != row.wrong {
+			t.Errorf("%q becomes %q: %v", row.document, got, err)
+		}
+	}
+}
+
+// chartOf is the platform of version 1.2.3, packed for images in a repository.
+func chartOf(t *testing.T, repository string) string {
+	t.Helper()
+	r := release{root: "../..", directory: t.TempDir(), version: "1.2.3", repository: repository}
+	if err := r.charts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(r.directory, "dynamo-platform-1.2.3.tgz")
+}
+
+// render is what Helm makes of a chart with values, each in the words of --set.
+func render(t *testing.T, chart string, values ...string) string {
+	t.Helper()
+	args := []string{"tool", "helm", "template", "dynamo", chart}
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	said, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return string(said)
+}
+
+// operatorImage is the image that the one container of the operator is of.
+func operatorImage(manifests string) string {
+	images := regexp.MustCompile(`(?m)image: "?([^"\s]*dynamo-operator[^"\s]*)"?$`).FindAllStringSubmatch(manifests, -1)
+	if len(images) != 1 {
+		return fmt.Sprint(images)
+	}
+	return images[0][1]
 }
 
 func read(t *testing.T, path string) []byte {

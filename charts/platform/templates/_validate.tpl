@@ -19,6 +19,9 @@
 {{- end -}}
 {{- end -}}
 {{- with index .Subcharts "dynamo-operator" -}}
+{{- if not (.Values.global).dynamoPlatform -}}
+{{- fail "global.dynamoPlatform is not true, and the operator's chart would make a Deployment beside that of the platform: take it out of the values; if the release is upgraded with --reuse-values, which leaves out what is new in this chart, use --reset-then-reuse-values" -}}
+{{- end -}}
 {{- if and (eq (default "" .Values.discoveryBackend) "etcd") (not (include "dynamo-platform.etcdAddress" $)) -}}
 {{- fail "dynamo-operator.discoveryBackend is etcd and there is none: set etcd.enabled=true and dynamo-operator.etcd.enabled=true, or give the address of one in dynamo-operator.etcdAddr" -}}
 {{- end -}}

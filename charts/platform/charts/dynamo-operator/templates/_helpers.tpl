@@ -44,10 +44,15 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- default .Release.Namespace .Values.namespaceRestriction.targetNamespace -}}
 {{- end -}}
 
+{{/*
+A repository that names its host, as the reference's does, is taken as it is. Before others comes the registry that was given for this
+image, or for all, or that of the release.
+*/}}
 {{- define "dynamo-operator.image" -}}
 {{- $image := .Values.controllerManager.manager.image -}}
-{{- $registry := default (.Values.global).imageRegistry $image.registry -}}
-{{- with $registry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- if not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image.repository) -}}
+{{- with coalesce $image.registry (.Values.global).imageRegistry $image.defaultRegistry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- end -}}
 {{ $image.repository }}:{{ include "dynamo-operator.version" . }}
 {{- end -}}
 

@@ -19,8 +19,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
+{{/* A repository that names its host is taken as it is; before others comes a registry. */}}
 {{- define "etcd.image" -}}
-{{- with default (.Values.global).imageRegistry .Values.image.registry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- if not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" .Values.image.repository) -}}
+{{- with coalesce .Values.image.registry (.Values.global).imageRegistry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- end -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag }}
 {{- end -}}
 

@@ -29,9 +29,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml (mergeOverwrite (index . 0 | fromYaml) (deepCopy (default dict (index . 1)))) -}}
 {{- end -}}
 
+{{/* A repository that names its host is taken as it is; before others comes a registry. */}}
 {{- define "nats.image" -}}
 {{- $image := index . 1 -}}
-{{- with default ((index . 0).Values.global).imageRegistry $image.registry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- if not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image.repository) -}}
+{{- with coalesce $image.registry ((index . 0).Values.global).imageRegistry -}}{{ trimSuffix "/" . }}/{{- end -}}
+{{- end -}}
 {{ $image.repository }}:{{ $image.tag }}
 {{- end -}}
 
