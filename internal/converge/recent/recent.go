@@ -34,10 +34,15 @@ func KeyOf(gk schema.GroupKind, obj client.Object) Key {
 // String reads well in a sentence: the kind, then the name.
 func (k Key) String() string { return k.Kind + " " + k.Name }
 
+// linger is how long a write is kept in mind after the cache has shown it. Whoever read the cache before that may ask only
+// afterwards, and would take the past for what is: of an object's own status nobody would tell it better.
+const linger = time.Second
+
 type entry struct {
 	written client.Object // what the server answered, nil after a delete
 	deleted types.UID
 	at      time.Time
+	shown   time.Time // since when the cache has it, zero before
 }
 
 // Store holds the writes that the cache has not confirmed yet. It is safe for concurrent use.
@@ -74,24 +79,40 @@ func (s *Store) Deleted(k Key, uid types.UID) {
 	s.sweep()
 }
 
-// Shown drops a write that the cache is seen to have: an object that came to rest is not looked at any more, and its last
-// answer must not stay in memory for that.
+// Shown notes that the cache is seen to have a write, so that it is soon forgotten: an object that came to rest is not looked
+// at any more, and its last answer must not stay in memory for that.
 func (s *Store) Shown(k Key, cached client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[k]; e.written != nil && !older(cached, e.written) {
-		delete(s.entries, k)
+		s.confirm(k, e)
+	}
+	s.sweep()
+}
+
+func (s *Store) confirm(k Key, e entry) {
+	if e.shown.IsZero() {
+		e.shown = s.clock.Now()
+		s.entries[k] = e
 	}
 }
 
-// sweep drops what nobody showed or asked for again.
+// left is for how long an entry counts.
+func (s *Store) left(e entry) time.Duration {
+	if !e.shown.IsZero() {
+		return linger - s.clock.Since(e.shown)
+	}
+	return trustUnseen - s.clock.Since(e.at)
+}
+
+// sweep drops what the cache has, and what nobody showed or asked for again.
 func (s *Store) sweep() {
-	if s.clock.Since(s.swept) < trustUnseen {
+	if s.clock.Since(s.swept) < linger {
 		return
 	}
 	s.swept = s.clock.Now()
 	for k, e := range s.entries {
-		if s.clock.Since(e.at) >= trustUnseen {
+		if s.left(e) <= 0 {
 			delete(s.entries, k)
 		}
 	}
@@ -106,7 +127,7 @@ func (s *Store) Newest(k Key, cached client.Object) (client.Object, time.Duratio
 	if !ok {
 		return cached, 0
 	}
-	left := trustUnseen - s.clock.Since(e.at)
+	left := s.left(e)
 	if left <= 0 {
 		delete(s.entries, k)
 		return cached, 0
@@ -118,10 +139,15 @@ func (s *Store) Newest(k Key, cached client.Object) (client.Object, time.Duratio
 		}
 		return nil, left
 	}
+	switch isShown := !e.shown.IsZero(); {
+	case cached == nil && isShown:
+		return nil, 0 // it was there, and is gone
 	// The answer itself, handed back by somebody who looks at what a pass has left, is no sign that the cache has it.
-	if cached != nil && cached != e.written && !older(cached, e.written) {
-		delete(s.entries, k)
+	case cached != nil && cached != e.written && !older(cached, e.written):
+		s.confirm(k, e)
 		return cached, 0
+	case isShown:
+		return e.written, 0
 	}
 	return e.written, left
 }

@@ -111,9 +111,10 @@ func removed(uid string) func(*Store, Key) {
 	return func(s *Store, k Key) { s.Deleted(k, types.UID(uid)) }
 }
 
-func TestAWriteIsForgottenAsSoonAsTheCacheShowsIt(t *testing.T) {
+func TestAWriteIsForgottenSoonAfterTheCacheShowsIt(t *testing.T) {
 	t.Parallel()
-	s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	s, k := NewStore(clock), key()
 	s.Shown(k, service("a", "1")) // of what nobody wrote
 	s.Wrote(k, service("a", "9"))
 	s.Shown(k, service("a", "8"))
@@ -121,8 +122,30 @@ func TestAWriteIsForgottenAsSoonAsTheCacheShowsIt(t *testing.T) {
 		t.Errorf("a cache that lags shows version %s, want that which was written", got.GetResourceVersion())
 	}
 	s.Shown(k, service("a", "9"))
+	if got, _ := s.Newest(k, nil); got != nil {
+		t.Errorf("what was shown and is gone is believed to be there")
+	}
+	clock.SetTime(clock.Now().Add(linger))
+	s.Shown(Key{}, service("another", "10"))
 	if len(s.entries) != 0 {
 		t.Errorf("%d writes are remembered that the cache has", len(s.entries))
+	}
+}
+
+// Whoever asks may have read the cache before it showed a write. Of its own status nobody tells an object's controller.
+func TestWhoReadTheCacheBeforeItShowedAWriteDoesNotGetThePast(t *testing.T) {
+	t.Parallel()
+	for name, show := range map[string]func(*Store, Key){
+		"an event showed it":            func(s *Store, k Key) { s.Shown(k, service("a", "9")) },
+		"somebody else read it earlier": func(s *Store, k Key) { s.Newest(k, service("a", "9")) },
+	} {
+		s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+		s.Wrote(k, service("a", "9"))
+		read := service("a", "8")
+		show(s, k)
+		if got, wake := s.Newest(k, read); got.GetResourceVersion() != "9" || wake != 0 {
+			t.Errorf("%s: got version %s, asked again after %s, want 9 and nothing to wait for", name, got.GetResourceVersion(), wake)
+		}
 	}
 }
 
