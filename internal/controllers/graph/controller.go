@@ -99,7 +99,7 @@ func (r *Reconciler) pass(ctx context.Context, g *v1alpha1.DynamoGraphDeployment
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	onGrove := onGrove(g, r.Served().Grove, observed)
+	onGrove := onGrove(g, r.Served().Grove, r.workloads(g, observed))
 	seen, err := r.see(ctx, g, onGrove, observed)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -8,9 +8,14 @@ import (
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/controllers"
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/apply"
+	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 )
@@ -116,5 +121,34 @@ func TestTellingOneServiceOfARestartMakesNothingUnknownAboutTheOthers(t *testing
 	}}
 	if got := nextRestart(g, seen).Status; got.Phase != v1alpha1.RestartPhaseRestarting || len(got.InProgress) != 1 || got.InProgress[0] != "b" {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestAGraphThatWasJustBegunStaysWhereItWasBegunThoughNoCacheShowsIt(t *testing.T) {
+	t.Parallel()
+	g := builders.TwoComponents("ns", "chat").Obj()
+	g.UID = "g"
+	owned := func(controller types.UID) *v1alpha1.DynamoComponentDeployment {
+		return &v1alpha1.DynamoComponentDeployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: g.Namespace, Name: "chat-decode", UID: "c", ResourceVersion: "1",
+			OwnerReferences: []metav1.OwnerReference{{Kind: v1alpha1.KindDynamoGraphDeployment, Name: g.Name, UID: controller, Controller: new(true)}},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		made client.Object
+		want bool
+	}{
+		"nothing was made": {nil, true},
+		"its component":    {owned(g.UID), false},
+		"another's":        {owned("another"), true},
+	} {
+		store := recent.NewStore(clock.RealClock{})
+		r := &Reconciler{Tools: controllers.Tools{Apply: apply.NewApplier(nil, nil, nil, store, clock.RealClock{})}}
+		if tc.made != nil {
+			store.Wrote(componentOf(g, "Decode"), tc.made)
+		}
+		if got := onGrove(g, true, r.workloads(g, apply.Children{})); got != tc.want {
+			t.Errorf("%s: on Grove %t, want %t", name, got, tc.want)
+		}
 	}
 }

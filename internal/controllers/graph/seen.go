@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,6 +56,35 @@ type Service struct {
 	scales client.Object
 }
 
+// workloads are the graph's components, or its PodCliqueSet, also those that were made a moment ago and that the cache does not show
+// yet: a graph that was begun in one way when Grove's API comes must not be begun in the other way as well.
+func (r *Reconciler) workloads(g *v1alpha1.DynamoGraphDeployment, children apply.Children) apply.Children {
+	found := apply.Children{}
+	add := func(key recent.Key) {
+		if newest := r.Apply.Newest(key, children[key]); newest != nil && metav1.IsControlledBy(newest, g) {
+			found[key] = newest
+		}
+	}
+	add(cliqueSetOf(g))
+	for service := range g.Spec.Services {
+		add(componentOf(g, service))
+	}
+	for key, child := range children {
+		if key.Kind == componentKind.Kind || key.Kind == cliqueSetKind.Kind {
+			found[key] = child
+		}
+	}
+	return found
+}
+
+func componentOf(g *v1alpha1.DynamoGraphDeployment, service string) recent.Key {
+	return recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: names.Component(g.Name, service)}}
+}
+
+func cliqueSetOf(g *v1alpha1.DynamoGraphDeployment) recent.Key {
+	return recent.Key{GroupKind: cliqueSetKind, NamespacedName: client.ObjectKeyFromObject(g)}
+}
+
 // see reads what the graph's workloads look like. Children are in the newest state that is known.
 func (r *Reconciler) see(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, onGrove bool, children apply.Children) (Seen, error) {
 	seen := Seen{OnGrove: onGrove, Services: make(map[string]Service, len(g.Spec.Services))}
@@ -64,13 +94,13 @@ func (r *Reconciler) see(ctx context.Context, g *v1alpha1.DynamoGraphDeployment,
 	}
 	if !onGrove {
 		for service := range g.Spec.Services {
-			key := recent.Key{GroupKind: componentKind, NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: names.Component(g.Name, service)}}
+			key := componentOf(g, service)
 			c, _ := r.Apply.Newest(key, children[key]).(*v1alpha1.DynamoComponentDeployment)
 			seen.Services[service] = asComponent(key.Name, c)
 		}
 		return seen, nil
 	}
-	key := recent.Key{GroupKind: cliqueSetKind, NamespacedName: client.ObjectKeyFromObject(g)}
+	key := cliqueSetOf(g)
 	seen.CliqueSet, _ = r.Apply.Newest(key, children[key]).(*grovev1alpha1.PodCliqueSet)
 	for service, spec := range g.Spec.Services {
 		report := Service{Counts: g.Status.Services[service], Why: "Grove's API is not served"}
