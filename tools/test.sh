@@ -83,7 +83,7 @@ if [ "$packages" = ./... ]; then
 	if [ "$which" = unit ]; then
 		run test/charts 2 .
 	else
-		run test/charts 2 ./...
+		run test/charts 2 ./installed ./followed . # the longest first
 	fi
 fi
 if [ "$which" = all ] && [ "$packages" = ./... ] && [ -z "${TESTFLAGS:-}" ]; then

@@ -218,7 +218,7 @@ func takeOver(t *testing.T, account *corev1.ServiceAccount, r charts.Release) {
 	if err := harness.Client(t).Patch(t.Context(), account.DeepCopy(), identity); err != nil {
 		t.Fatal(err)
 	}
-	nobodys := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":{"app.kubernetes.io/managed-by":null,"nvidia.com/applied-by":null},"annotations":{"nvidia.com/applied-hash":null}}}`))
+	nobodys := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"labels":{"app.kubernetes.io/name":null,"app.kubernetes.io/component":null,"app.kubernetes.io/managed-by":null,"nvidia.com/applied-by":null},"annotations":{"nvidia.com/applied-hash":null}}}`))
 	if err := harness.Client(t).Patch(t.Context(), account.DeepCopy(), nobodys); err != nil {
 		t.Fatal(err)
 	}
