@@ -45,6 +45,8 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 		return nothing
 	case isLeftover(intent, owner, live):
 		return goneFirst
+	case seen.stranger:
+		return create // the cache may show it as it was while a first apply had touched it; the API server tells
 	case !mayWrite(intent, owner, live):
 		return notOurs
 	case live.GetDeletionTimestamp() != nil:

@@ -74,6 +74,7 @@ func TestJudgeLooksAtMetadataAndSendsNothingThatIsSoAlready(t *testing.T) {
 		"a label of others changed":        {change: func(d *appsv1.Deployment) { d.ResourceVersion, d.Labels["theirs"] = "101", "y" }, want: nothing},
 		"owner reference lost":             {change: func(d *appsv1.Deployment) { d.ResourceVersion, d.OwnerReferences = "101", nil }, want: update},
 		"a stranger's, without our marks":  {change: func(d *appsv1.Deployment) { d.Labels, d.Annotations, d.OwnerReferences = nil, nil, nil }, want: notOurs},
+		"a stranger's that we had touched": {seen: func(s *state) { *s = state{stranger: true} }, want: create},
 		"of an owner that was deleted":     {change: func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "former" }, want: goneFirst},
 		"controlled by somebody else":      {change: func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.OwnerReferences[0].Name = "stranger", "x" }, want: notOurs},
 		"on its way out":                   {change: func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }, want: goneFirst},
