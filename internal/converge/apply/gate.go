@@ -53,6 +53,13 @@ func judge(intent Intent, owner client.Object, live client.Object, seen state) v
 		return goneFirst
 	case isBehind(intent, owner, live):
 		return update
+	}
+	return judgeOwn(intent, live, seen)
+}
+
+// judgeOwn looks at a child that has the hash of its intent: somebody may have changed it all the same.
+func judgeOwn(intent Intent, live client.Object, seen state) verdict {
+	switch {
 	case !seen.sameObject(live, intent.Hash):
 		return unverified
 	case seen.version == live.GetResourceVersion():
