@@ -4,6 +4,7 @@
 package perf
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,11 @@ func TestATwoComponentGraphCostsItsChildrenAndTwoStatusWritesPerResource(t *test
 	for object, writes := range StatusWritesPerObject(records, operator.User) {
 		if writes > 2 {
 			t.Errorf("%d status writes of %s, want at most 2", writes, object)
+		}
+	}
+	for _, r := range records {
+		if r.User == operator.User && r.Verb == "patch" && !strings.Contains(r.URI, "fieldValidation=Ignore") {
+			t.Errorf("the API server is asked to look for unknown fields, and parses everything twice: %s", r.URI)
 		}
 	}
 	got.Events, got.Status = 0, 0

@@ -151,7 +151,7 @@ const replicasMember = "replicas"
 func changesSpec(intent Intent, live client.Object) (bool, error) {
 	spec, err := specOf(intent)
 	if err != nil || spec == nil {
-		return false, err // a role, an account: all of it is written anew with every change, by the reference as well
+		return false, err // a role, an account: it has no spec in which something of the reference could be left
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {

@@ -140,6 +140,18 @@ func TestAFirstApplyMixesWhatItSetsWithWhatTheReferenceLeft(t *testing.T) {
 	}
 }
 
+func TestAKindWithoutASpecHasNoneThatChanges(t *testing.T) {
+	t.Parallel()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	intent, err := Prepare(testScheme(t), testOwner(), account, belonging.Owned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes, err := changesSpec(intent, account); changes || err != nil {
+		t.Errorf("an account counts as changed, and loses the marks of the reference before its time: %t, %v", changes, err)
+	}
+}
+
 func TestWhatTheReferenceGaveToOneOwnerIsShared(t *testing.T) {
 	t.Parallel()
 	desired := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"model": "x"}}}

@@ -162,12 +162,12 @@ func forgetGraphs(ctx context.Context, t *testing.T) {
 		if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			t.Errorf("clean up: %v", err)
 		}
-		_ = meta.EachListItem(list, func(o runtime.Object) error {
-			if err := client.IgnoreNotFound(harness.Client(t).Delete(ctx, o.(client.Object))); err != nil {
-				t.Errorf("clean up: %v", err)
-			}
-			return nil
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			return client.IgnoreNotFound(harness.Client(t).Delete(ctx, o.(client.Object)))
 		})
+		if err != nil {
+			t.Errorf("clean up: %v", err)
+		}
 	}
 }
 
