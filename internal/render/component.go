@@ -28,7 +28,12 @@ import (
 func Component(c input.Component) (Stages, field.ErrorList) {
 	workloads, pods, errs := workload(c)
 	guard, problems := guarded(c, pods)
-	if errs = append(errs, problems...); len(errs) > 0 {
+	errs = append(errs, problems...)
+	planner := c.Graph == "" && c.Is(v1alpha1.ComponentTypePlanner) && c.Settings.ClusterWide
+	if planner && c.Settings.PlannerClusterRole == "" {
+		errs = append(errs, roleMissing(c.Path, "--planner-cluster-role-name"))
+	}
+	if len(errs) > 0 {
 		return nil, errs
 	}
 	var stages Stages
@@ -38,7 +43,7 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 		stages.add(as(belonging.Owned, accounts...))
 		main = as(belonging.Owned, bindings...)
 	}
-	if c.Graph == "" && c.Is(v1alpha1.ComponentTypePlanner) && c.Settings.ClusterWide && c.Settings.PlannerClusterRole != "" {
+	if planner {
 		account, binding := access.Account(c.Namespace, names.PlannerAccount, c.Settings.PlannerClusterRole)
 		stages.add([]Object{{Object: account, Belonging: belonging.Borrowed}})
 		main = append(main, Object{Object: binding, Belonging: belonging.Borrowed})

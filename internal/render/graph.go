@@ -24,9 +24,9 @@ import (
 // scaling adapters and its workloads: one DynamoComponentDeployment per service, or one PodCliqueSet with how its cliques are reached.
 // Every component is rendered to its end, so that a graph is made whole or not at all.
 func Graph(g *v1alpha1.DynamoGraphDeployment, in input.Graph) (Stages, field.ErrorList) {
-	accounts, rest, errs := graphAccess(g, in.Settings)
+	accounts, rest, errs := graphAccess(g, in)
 	rest = append(rest, claims(g)...)
-	picker, problems := endpointPicker(g)
+	picker, problems := endpointPicker(g, in)
 	errs = append(errs, problems...)
 	rest = append(rest, picker...)
 	rest = append(rest, adapters(g)...)
@@ -90,8 +90,9 @@ func GraphUsesMPI(g *v1alpha1.DynamoGraphDeployment, in input.Graph) bool {
 }
 
 // graphAccess renders the accounts that pods of the graph need, and what binds them to their rights.
-func graphAccess(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (accounts, bindings []Object, errs field.ErrorList) {
-	if discovery(g, s) == names.DiscoveryKubernetes {
+func graphAccess(g *v1alpha1.DynamoGraphDeployment, in input.Graph) (accounts, bindings []Object, errs field.ErrorList) {
+	s := in.Settings
+	if discoversByAPI(g, in) {
 		first, then := access.Discovery(g.Namespace, g.Name)
 		accounts, bindings = as(belonging.Owned, first...), as(belonging.Owned, then...)
 	}
@@ -107,8 +108,7 @@ func graphAccess(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (accounts,
 			continue
 		}
 		if a.role == "" {
-			at := field.NewPath("spec", "services").Key(service).Child("componentType")
-			errs = append(errs, field.Forbidden(at, "the operator was started without "+a.flag+" and cannot give this component its rights"))
+			errs = append(errs, roleMissing(field.NewPath("spec", "services").Key(service), a.flag))
 			continue
 		}
 		account, binding := access.Account(g.Namespace, a.account, a.role)
@@ -116,6 +116,21 @@ func graphAccess(g *v1alpha1.DynamoGraphDeployment, s input.Settings) (accounts,
 		bindings = append(bindings, Object{Object: binding, Belonging: belonging.Borrowed})
 	}
 	return accounts, bindings, errs
+}
+
+// roleMissing refuses a component whose rights the operator was not told of: its pods would wait for an account for ever.
+func roleMissing(component *field.Path, flag string) *field.Error {
+	return field.Forbidden(component.Child("componentType"), "the operator was started without "+flag+" and cannot give this component its rights")
+}
+
+// discoversByAPI tells whether the graph's pods find each other through the API, all of them or those of one service that
+// says so for itself.
+func discoversByAPI(g *v1alpha1.DynamoGraphDeployment, in input.Graph) bool {
+	if discovery(g, in.Settings) == names.DiscoveryKubernetes {
+		return true
+	}
+	components, _, _ := services(g, in)
+	return slices.ContainsFunc(components, func(c input.Component) bool { return c.Discovery() == names.DiscoveryKubernetes })
 }
 
 // firstOfType returns the first service of a type in the order of names, empty for none.
@@ -129,14 +144,12 @@ func firstOfType(g *v1alpha1.DynamoGraphDeployment, componentType string) string
 }
 
 // endpointPicker renders the configuration and the pool of the graph's endpoint picker.
-func endpointPicker(g *v1alpha1.DynamoGraphDeployment) ([]Object, field.ErrorList) {
+func endpointPicker(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]Object, field.ErrorList) {
 	name, spec, ok := g.GetEPPService()
 	if !ok {
 		return nil, nil
 	}
-	p := network.Picker{
-		Namespace: g.Namespace, Graph: g.Name, Service: name, Spec: spec, DynamoNamespace: g.GetDynamoNamespaceForService(spec),
-	}
+	p := network.Picker{Namespace: g.Namespace, Graph: g.Name, Service: name, Spec: spec, Production: production(g, in)}
 	config, err := network.PickerConfig(p)
 	if err != nil {
 		at := field.NewPath("spec", "services").Key(name).Child("eppConfig", "config")
@@ -147,6 +160,29 @@ func endpointPicker(g *v1alpha1.DynamoGraphDeployment) ([]Object, field.ErrorLis
 		objects = append(objects, Object{Object: config})
 	}
 	return objects, nil
+}
+
+// production is the workload that serves while the graph's frontend is debugged and keeps its traffic, empty otherwise. A
+// pool has one selector, so that of several frontends none can be told from what is debugged beside it.
+func production(g *v1alpha1.DynamoGraphDeployment, in input.Graph) string {
+	var only string
+	for service, spec := range g.Spec.Services {
+		if spec == nil || spec.ComponentType != v1alpha1.ComponentTypeFrontend {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+		only = service
+	}
+	if only == "" {
+		return ""
+	}
+	c := input.Component{Spec: g.Spec.Services[only], OnGrove: in.OnGrove}
+	if !network.Debugged(c) || c.Switched(names.AnnotationDebugPodGetsTraffic) {
+		return ""
+	}
+	return names.Component(g.Name, only)
 }
 
 // ComponentOf renders the DynamoComponentDeployment of one service.

@@ -22,7 +22,9 @@ var PoolKind = schema.GroupVersionKind{Group: names.InferenceGroup, Version: "v1
 
 // Picker is the endpoint picker of a graph.
 type Picker struct {
-	Namespace, Graph, Service, DynamoNamespace string
+	Namespace, Graph, Service string
+	// Production is the workload of the graph's only frontend while another one is debugged beside it, else empty.
+	Production string
 
 	Spec *v1alpha1.DynamoComponentDeploymentSharedSpec
 }
@@ -53,13 +55,16 @@ func PickerConfig(p Picker) (*corev1.ConfigMap, error) {
 	}, nil
 }
 
-// Pool renders the InferencePool: the graph's frontends, with the picker in front of them.
+// Pool renders the InferencePool: the graph's frontends, with the picker in front of them. Graphs that share a Dynamo
+// namespace do not share frontends.
 func Pool(p Picker) *unstructured.Unstructured {
+	frontends := map[string]any{names.LabelComponentType: v1alpha1.ComponentTypeFrontend, names.LabelGraph: p.Graph}
+	if p.Production != "" {
+		frontends[names.LabelSelector] = p.Production
+	}
 	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"targetPorts": []any{map[string]any{"number": int64(names.PortHTTPNumber)}},
-		"selector": map[string]any{"matchLabels": map[string]any{
-			names.LabelComponentType: v1alpha1.ComponentTypeFrontend, names.LabelDynamoNamespace: p.DynamoNamespace,
-		}},
+		"selector":    map[string]any{"matchLabels": frontends},
 		"endpointPickerRef": map[string]any{
 			"kind": "Service", "name": names.Component(p.Graph, p.Service), "port": map[string]any{"number": int64(names.PortGRPCNumber)},
 		},

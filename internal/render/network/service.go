@@ -27,6 +27,7 @@ func Services(c input.Component, pods corev1.PodTemplateSpec) []*corev1.Service 
 	if !Debugged(c) {
 		return []*corev1.Service{service(c, pod, c.Name, everyPod)}
 	}
+	delete(everyPod, names.LabelSelector)
 	production := with(everyPod, names.LabelSelector, c.Name)
 	main := production
 	if c.Switched(names.AnnotationDebugPodGetsTraffic) {
@@ -68,10 +69,16 @@ func serviceLabels(c input.Component) map[string]string {
 }
 
 // Selector finds the component's pods and no others, by the values that their labels have in the end: users may set them.
+// Those of a component that stands alone lack the label of a graph, which no selector of a Service can ask for; the name of
+// their workload tells them from a graph's that share its Dynamo namespace. Groups have no such label, but instead of it
+// roles, so that only the leaders of a service of several nodes and of the same name could be taken for theirs.
 func Selector(c input.Component, pods map[string]string) map[string]string {
 	keys := []string{names.LabelGraph, names.LabelComponent}
 	if c.Graph == "" {
 		keys[0] = names.LabelDynamoNamespace
+		if !c.Spec.IsMultinode() {
+			keys = append(keys, names.LabelSelector)
+		}
 	}
 	want := map[string]string{}
 	for _, key := range keys {

@@ -24,17 +24,31 @@ func layResources(into *corev1.ResourceRequirements, c input.Component) field.Er
 	}
 	path := c.Path.Child("resources")
 	var errs field.ErrorList
-	into.Limits, errs = amounts(into.Limits, r.Limits, path.Child("limits"), true)
-	// The API server takes a GPU request only where it equals the limit, so a request is needed only without one.
-	_, limited := into.Limits[gpuName(r.Requests)]
-	requests, more := amounts(into.Requests, r.Requests, path.Child("requests"), !limited)
+	into.Limits, errs = amounts(into.Limits, r.Limits, path.Child("limits"), gpuName(r.Limits))
+	var requested corev1.ResourceName
+	if r.Limits == nil || r.Limits.GPU == "" {
+		requested = gpuName(r.Requests, r.Limits)
+	}
+	if _, limited := into.Limits[requested]; limited {
+		requested = "" // the container, or a custom amount, has the limit already, which is a request, too
+	}
+	requests, more := amounts(into.Requests, r.Requests, path.Child("requests"), requested)
 	into.Requests = requests
+	if amount, ok := requests[requested]; ok && r.Requests != nil && r.Requests.GPU != "" {
+		// The API server takes no request for a device without an equal limit.
+		into.Limits = into.Limits.DeepCopy()
+		if into.Limits == nil {
+			into.Limits = corev1.ResourceList{}
+		}
+		into.Limits[requested] = amount
+	}
 	into.Claims = append(into.Claims, r.Claims...)
 	return append(errs, more...)
 }
 
-// amounts lays the quantities of one item over a list. Empty texts say nothing, except for custom resources.
-func amounts(list corev1.ResourceList, item *v1alpha1.ResourceItem, path *field.Path, gpu bool) (corev1.ResourceList, field.ErrorList) {
+// amounts lays the quantities of one item over a list. Empty texts say nothing, except for custom resources. Gpu is the
+// resource that stands for the item's GPUs, empty where they are not to be laid.
+func amounts(list corev1.ResourceList, item *v1alpha1.ResourceItem, path *field.Path, gpu corev1.ResourceName) (corev1.ResourceList, field.ErrorList) {
 	if item == nil {
 		return list, nil
 	}
@@ -57,8 +71,8 @@ func amounts(list corev1.ResourceList, item *v1alpha1.ResourceItem, path *field.
 	if item.Memory != "" {
 		set(string(corev1.ResourceMemory), item.Memory, path.Child("memory"))
 	}
-	if item.GPU != "" && gpu {
-		set(string(gpuName(item)), item.GPU, path.Child("gpu"))
+	if item.GPU != "" && gpu != "" {
+		set(string(gpu), item.GPU, path.Child("gpu"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
 		set(name, item.Custom[name], path.Child("custom").Key(name))
@@ -66,10 +80,12 @@ func amounts(list corev1.ResourceList, item *v1alpha1.ResourceItem, path *field.
 	return out, errs
 }
 
-// gpuName is the resource that stands for an item's GPUs.
-func gpuName(item *v1alpha1.ResourceItem) corev1.ResourceName {
-	if item == nil || item.GPUType == "" {
-		return names.GPUResource
+// gpuName is the resource that stands for GPUs: the type that the first of the items names that names one.
+func gpuName(items ...*v1alpha1.ResourceItem) corev1.ResourceName {
+	for _, item := range items {
+		if item != nil && item.GPUType != "" {
+			return corev1.ResourceName(item.GPUType)
+		}
 	}
-	return corev1.ResourceName(item.GPUType)
+	return names.GPUResource
 }
