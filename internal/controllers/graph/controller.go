@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -146,15 +147,20 @@ func (r *Reconciler) converge(
 ) (applied apply.Result, moving bool, err error) {
 	paused := controllers.IsPaused(g)
 	blocking, waiting := inTheWay(onGrove, observed)
+	var wake time.Duration
 	if moving = len(blocking) > 0 && !paused; moving {
-		if err := r.Apply.Clear(ctx, g, blocking); err != nil {
+		if wake, err = r.Apply.Clear(ctx, g, blocking); err != nil {
 			return apply.Result{}, true, err
 		}
 		observed = maps.Clone(observed)
 		maps.DeleteFunc(observed, func(key recent.Key, _ client.Object) bool { return blocking[key] != nil })
 		plan.Children = plan.Children.Without(waiting...)
 	}
-	return r.Converge(ctx, paused, g, plan.Children, observed), moving, nil
+	applied = r.Converge(ctx, paused, g, plan.Children, observed)
+	if wake > 0 && (applied.Wake == 0 || wake < applied.Wake) {
+		applied.Wake = wake
+	}
+	return applied, moving, nil
 }
 
 // plan returns what the graph wants. Services on Grove whose pods change anyway get the surroundings of today.

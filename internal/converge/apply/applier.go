@@ -203,12 +203,12 @@ func (a *Applier) one(ctx context.Context, p pass, intent Intent, cached client.
 	case notOurs:
 		return outcome{failed: &NameTakenError{Key: intent.Key, Holder: holder(live)}}
 	}
-	if wait := a.patient(ctx, intent, live, seen); wait > 0 {
+	if wait := a.patient(ctx, p.owner, intent, live, seen); wait > 0 {
 		return outcome{live: live, wake: wait}
 	}
 	out := a.act(ctx, p, intent, live, verdict)
-	if out.failed == nil && isCorrection(intent, seen) {
-		a.brake.corrected(intent.Key, p.owner.GetUID(), intent.Hash, a.clock.Now())
+	if out.failed == nil && seen.uid != "" && !intent.belongs.IsShared() {
+		a.brake.wrote(intent.Key, change{owner: p.owner.GetUID(), word: word(p.owner), before: seen.hash, hash: intent.Hash}, a.clock.Now())
 	}
 	return out
 }

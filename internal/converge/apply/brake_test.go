@@ -34,6 +34,8 @@ type arena struct {
 	version int
 	applied []time.Duration // since the beginning
 	refuses error
+	// word is what the owner's controller left on it, empty for an owner without one.
+	word string
 }
 
 var beginning = time.Unix(1000, 0)
@@ -93,6 +95,11 @@ func (a *arena) attack() {
 func (a *arena) pass(label string) Result {
 	a.t.Helper()
 	owner := testOwner()
+	if a.word != "" {
+		yes := true
+		owner.OwnerReferences = []metav1.OwnerReference{{Name: "graph", UID: "graph", Controller: &yes}}
+		owner.Annotations = map[string]string{names.AnnotationAppliedHash: a.word}
+	}
 	desired := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"a": label}}}
 	intent, err := Prepare(a.applier.scheme, owner, desired, belonging.Owned)
 	if err != nil {
@@ -127,16 +134,8 @@ func TestAFightIsSlowedDownToSixCorrectionsAMinute(t *testing.T) {
 	if len(a.applied) < 3 || a.applied[2] > time.Second {
 		t.Errorf("the first corrections are not made at once: %v", a.applied)
 	}
-	for i, from := range a.applied {
-		within := 0
-		for _, at := range a.applied[i:] {
-			if at-from < time.Minute {
-				within++
-			}
-		}
-		if within > 6 {
-			t.Errorf("%d corrections in the minute after %s: %v", within, from, a.applied)
-		}
+	if n := a.most(); n > 6 {
+		t.Errorf("%d corrections in a minute: %v", n, a.applied)
 	}
 	want := map[string]string{"Deployment c": "kubectl-label keeps changing metadata.labels.a, which is set here"}
 	if diff := cmp.Diff(want, result.Contested); diff != "" {
@@ -156,6 +155,125 @@ func TestAChangeOfTheSpecDoesNotWaitForAFight(t *testing.T) {
 	before := len(a.applied)
 	if result := a.pass("another"); len(a.applied) != before+1 || len(result.Contested) > 0 {
 		t.Errorf("%d requests, contested %v", len(a.applied)-before, result.Contested)
+	}
+}
+
+// most is how often the child was written in the busiest minute.
+func (a *arena) most() int {
+	most := 0
+	for i, from := range a.applied {
+		within := 0
+		for _, at := range a.applied[i:] {
+			if at-from < time.Minute {
+				within++
+			}
+		}
+		most = max(most, within)
+	}
+	return most
+}
+
+// TestContentThatChangesToAndFroIsSlowedDown is about a child whose owner is fought over: what is wanted of it is right and wrong in
+// turn, and the owner's controller wants the same all the time.
+func TestContentThatChangesToAndFroIsSlowedDown(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	a.word = "the same"
+	a.pass("ours")
+	a.now.SetTime(a.now.Now().Add(2 * fightWindow)) // what was long ago does not help
+	a.pass("ours")
+	a.applied = nil
+	var result Result
+	for i := range 3000 {
+		a.now.SetTime(a.now.Now().Add(100 * time.Millisecond))
+		result = a.pass([]string{"theirs", "ours"}[i%2])
+		if i == 2 && len(a.applied) != 3 {
+			t.Errorf("%d of the first three changes were made at once", len(a.applied))
+		}
+	}
+	if n := a.most(); n > 6 {
+		t.Errorf("%d writes in a minute: %v", n, a.applied)
+	}
+	if diff := cmp.Diff(map[string]string{"Deployment c": wavering}, result.Contested); diff != "" {
+		t.Errorf("contested (-want +got):\n%s", diff)
+	}
+	a.now.SetTime(a.now.Now().Add(correctionSpacing))
+	if a.pass("ours"); a.live.Labels["a"] != "ours" {
+		t.Error("what was wanted last is not there")
+	}
+	a.now.SetTime(a.now.Now().Add(fightWindow))
+	if result = a.pass("ours"); len(result.Contested) > 0 {
+		t.Errorf("a minute later: contested %v", result.Contested)
+	}
+}
+
+func TestAHesitantOwnerIsNoFight(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	a.word = "the same"
+	a.pass("one")
+	a.applied = nil
+	for i := range 20 {
+		if result := a.pass([]string{"two", "one"}[i%2]); len(a.applied) != i+1 || len(result.Contested) > 0 {
+			t.Fatalf("change %d: %d writes, contested %v", i, len(a.applied), result.Contested)
+		}
+		a.now.SetTime(a.now.Now().Add(correctionSpacing)) // as often as a HorizontalPodAutoscaler looks
+	}
+}
+
+// TestWhatAUserWantsIsNeverHeld has somebody change a spec to and fro, as one does who looks for what works: that of the owner
+// itself, or that of the graph which made the owner.
+func TestWhatAUserWantsIsNeverHeld(t *testing.T) {
+	t.Parallel()
+	for name, word := range map[string]func(label string) string{
+		"of an owner":                 func(string) string { return "" },
+		"of what made the owner":      func(label string) string { return "for " + label },
+		"of an owner that was orphan": func(label string) string { return map[string]string{"one": "for one"}[label] },
+	} {
+		a := newArena(t)
+		for i := range 20 {
+			label := []string{"one", "two"}[i%2]
+			a.word = word(label)
+			if result := a.pass(label); len(a.applied) != i+1 || len(result.Contested) > 0 {
+				t.Fatalf("%s, change %d: %d writes, contested %v", name, i, len(a.applied), result.Contested)
+			}
+			a.now.SetTime(a.now.Now().Add(100 * time.Millisecond))
+		}
+	}
+}
+
+// TestAUserEndsAFightOverAnOwner changes what is wanted of an owner while it is fought over.
+func TestAUserEndsAFightOverAnOwner(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	a.word = "first"
+	a.pass("ours")
+	for i := range 10 {
+		a.pass([]string{"theirs", "ours"}[i%2])
+	}
+	if a.live.Labels["a"] != "theirs" {
+		t.Fatal("the fight was not slowed down")
+	}
+	a.word = "second"
+	if result := a.pass("ours"); a.live.Labels["a"] != "ours" || len(result.Contested) > 0 {
+		t.Errorf("the label is %q, contested %v", a.live.Labels["a"], result.Contested)
+	}
+}
+
+func TestNewContentIsNotHeldByWhatWasCounted(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	a.pass("0")
+	for i := range 10 {
+		before := len(a.applied)
+		if a.pass(fmt.Sprint(i + 1)); len(a.applied) != before+1 {
+			t.Fatalf("change %d of the spec is held", i)
+		}
+	}
+	a.attack()
+	before := len(a.applied)
+	if a.pass("10"); len(a.applied) != before+1 {
+		t.Error("the first attack after many changes of the spec is not undone at once")
 	}
 }
 
@@ -223,23 +341,26 @@ func TestFightsAreForgottenWithTheirOwnerAndBySweeping(t *testing.T) {
 	t.Parallel()
 	b := newBrake()
 	key := func(name string) recent.Key { return recent.Key{NamespacedName: types.NamespacedName{Name: name}} }
-	b.corrected(key("a"), "one", "h", beginning)
-	b.corrected(key("b"), "two", "h", beginning)
+	wrote := func(name, owner string, at time.Time) {
+		b.wrote(key(name), change{owner: types.UID(owner), before: "h", hash: "h"}, at)
+	}
+	wrote("a", "one", beginning)
+	wrote("b", "two", beginning)
 	b.dropOwner("one")
 	if _, known := b.fights[key("a")]; known || len(b.fights) != 1 {
 		t.Errorf("got %v", b.fights)
 	}
-	b.corrected(key("c"), "three", "h", beginning.Add(2*fightWindow))
+	wrote("c", "three", beginning.Add(2*fightWindow))
 	if _, known := b.fights[key("c")]; !known || len(b.fights) != 1 {
 		t.Errorf("got %v", b.fights)
 	}
 	for range 100 {
-		b.corrected(key("c"), "three", "h", beginning.Add(2*fightWindow))
+		wrote("c", "three", beginning.Add(2*fightWindow))
 	}
-	b.corrected(key("c"), "three", "h", beginning.Add(3*fightWindow-1))
-	b.corrected(key("c"), "three", "h", beginning.Add(3*fightWindow))
-	if n := len(b.fights[key("c")].at); n != 2 {
-		t.Errorf("%d corrections are remembered", n)
+	wrote("c", "three", beginning.Add(3*fightWindow-1))
+	wrote("c", "three", beginning.Add(3*fightWindow))
+	if n := len(b.fights[key("c")].writes); n != 2 {
+		t.Errorf("%d writes are remembered", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,6 +113,23 @@ func (a *Applier) adopt(ctx context.Context, p pass, intent Intent, live client.
 		return outcome{live: live, failed: fmt.Errorf("adopt %s: %w", intent.Key, err)}
 	}
 	return outcome{live: after}
+}
+
+// isOutdated asks the API server whether an owner is no longer what it is taken for: gone, or on its way out, or changed. An operator
+// that has just started may be shown the past by an API server that lags behind the others, and what was not wanted then may be
+// serving now.
+func (a *Applier) isOutdated(ctx context.Context, owner client.Object) (bool, error) {
+	kind, err := apiutil.GVKForObject(owner, a.scheme)
+	if err != nil {
+		return false, fmt.Errorf("find the kind of owner %q: %w", owner.GetName(), err)
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(kind)
+	if err := a.reader.Get(ctx, client.ObjectKeyFromObject(owner), live); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read %s %q: %w", kind.Kind, owner.GetName(), err)
+	}
+	return live.UID != owner.GetUID() || live.DeletionTimestamp != nil || live.Generation != owner.GetGeneration() ||
+		!maps.Equal(live.Annotations, owner.GetAnnotations()), nil
 }
 
 // isGoing asks the API server whether an owner is on its way out, or gone, or was made by a graph of which that is true.

@@ -21,22 +21,45 @@ import (
 // somebody is who cannot be told from the object.
 const somebody = "somebody"
 
-// patient tells how long a correction has to wait, 0 for not at all. Content that the child never had is no correction.
-func (a *Applier) patient(ctx context.Context, intent Intent, live client.Object, seen state) time.Duration {
-	if !isCorrection(intent, seen) {
+// wavering is told of a child whose content changes to and fro with what is wanted of it: its owner is what is fought over.
+const wavering = "what is wanted of it changes to and fro"
+
+// patient tells how long a correction has to wait, 0 for not at all. Content that the child did not have is no correction.
+func (a *Applier) patient(ctx context.Context, owner client.Object, intent Intent, live client.Object, seen state) time.Duration {
+	now := a.clock.Now()
+	isBack := a.isBack(owner, intent, seen, now)
+	isDrift := isCorrection(intent, seen)
+	if !isDrift && !isBack {
 		return 0
 	}
-	wait, unnamed := a.brake.wait(intent.Key, intent.Hash, a.clock.Now())
-	if unnamed {
-		a.brake.name(intent.Key, a.opponent(ctx, intent, live))
+	wait, unnamed := a.brake.wait(intent.Key, intent.Hash, now)
+	switch {
+	case !unnamed:
+	case isDrift:
+		a.brake.name(intent.Key, intent.Hash, a.opponent(ctx, intent, live))
+	case wait > lookAgain: // what is held for less is nothing to tell of: an autoscaler in two minds
+		a.brake.name(intent.Key, "", wavering)
 	}
 	return wait
 }
 
-// isCorrection tells whether a child had this content before. What several owners share, each of them changes until all have
-// heard of each other: that is no fight.
+// isCorrection tells whether a child has this content as far as anybody knows. What several owners share, each of them changes until
+// all have heard of each other: that is no fight.
 func isCorrection(intent Intent, seen state) bool {
 	return seen.uid != "" && seen.hash == intent.Hash && !intent.belongs.IsShared()
+}
+
+// isBack tells whether a child had this content within the last minute, and another since, and nobody who may said so.
+func (a *Applier) isBack(owner client.Object, intent Intent, seen state, now time.Time) bool {
+	return seen.uid != "" && !intent.belongs.IsShared() && a.brake.isBack(intent.Key, word(owner), intent.Hash, now)
+}
+
+// word stands for what the controller of an owner wants of it: the hash that it left there, which nobody else renews.
+func word(owner client.Object) string {
+	if metav1.GetControllerOf(owner) == nil {
+		return ""
+	}
+	return owner.GetAnnotations()[names.AnnotationAppliedHash]
 }
 
 // contest adds to a result with whom the children of a stage are being fought over.

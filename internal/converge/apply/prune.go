@@ -6,6 +6,8 @@ package apply
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,14 +19,23 @@ import (
 // claimKind is never taken away: a claim holds data, and goes with its owner and not with a line of its spec.
 const claimKind = "PersistentVolumeClaim"
 
+// lookAgain is when somebody who was behind looks again at the latest. News come sooner.
+const lookAgain = time.Second
+
 // prune takes away what the plan no longer names: children of this owner are deleted, shared ones lose a reference and
 // go with the last. UID and version go along as preconditions, so that a stale cache can never touch an object that was
-// made or changed since.
+// made or changed since; and the owner is asked for at the API server, so that one that is shown as it was can not cost what
+// was wanted since. Whoever is behind hears the news soon, and looks again.
 func (a *Applier) prune(ctx context.Context, owner client.Object, wanted map[recent.Key]bool, observed Children, result *Result) {
+	isOutdated := sync.OnceValues(func() (bool, error) { return a.isOutdated(ctx, owner) })
 	for key, cached := range observed {
 		live, wake := a.recent.Newest(key, cached)
 		result.wakeBy(wake)
 		if !isSurplus(owner, key, live, wanted) {
+			continue
+		}
+		if outdated, err := isOutdated(); outdated || err != nil {
+			result.take(key, outcome{failed: err, wake: lookAgain})
 			continue
 		}
 		if !metav1.IsControlledBy(live, owner) && len(live.GetOwnerReferences()) > 1 {
