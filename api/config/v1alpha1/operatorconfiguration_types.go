@@ -218,8 +218,8 @@ type LeaderElectionConfiguration struct {
 	// Namespace is where the Lease is, empty for the operator's own. Flag --leader-election-namespace.
 	Namespace string `json:"namespace,omitempty"`
 
-	// LeaseDuration is how long others wait for a leader that says nothing, 15s by default. RenewDeadline is how long a
-	// leader tries to renew before it gives up, 10s by default; RetryPeriod is how often it is tried, 1s by default: a successor
+	// LeaseDuration is how long others wait for a leader that says nothing, 12s by default. RenewDeadline is how long a
+	// leader tries to renew before it gives up, 8s by default; RetryPeriod is how often it is tried, 1s by default: a successor
 	// of a leader that ended well waits for up to twice that.
 	LeaseDuration metav1.Duration `json:"leaseDuration,omitzero"`
 	RenewDeadline metav1.Duration `json:"renewDeadline,omitzero"`

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -62,7 +63,8 @@ type kind struct {
 	status func(client.Object) string
 	owned  []client.Object
 	// optional are kinds that are watched while their API is served.
-	optional   map[apis.API][]watched
+	optional map[apis.API][]watched
+	// workers are how many passes may run at once, besides those that are held up.
 	workers    int
 	reconciler func(controllers.Tools, parts) reconcile.Reconciler
 	// also are objects that concern a primary without being its children.
@@ -271,8 +273,11 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 		WatchesRawSource(newcomers(p, k)).
 		WatchesRawSource(queue).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: k.workers,
+			MaxConcurrentReconciles: (1 + heldUp) * k.workers,
 			RateLimiter:             newRetries(),
+			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+				return newPlaces(name, k.workers, limiter, p.mgr.GetLogger().WithValues("controller", name))
+			},
 		})
 	for _, child := range k.owned {
 		b = b.Owns(child, builder.WithPredicates(childChanged()), builder.MatchEveryOwner)

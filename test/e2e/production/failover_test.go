@@ -30,9 +30,14 @@ const (
 )
 
 const (
-	// killBound is within what the standby of a leader that was killed writes: the Lease lasts 15 s and is looked at every 2.2 s
-	// at most. The rest is for a machine that does other things, too.
-	killBound = 15*time.Second + 2200*time.Millisecond + 800*time.Millisecond
+	// looksWithin is how often a standby looks at the Lease: every second, and up to 1.2 times as much later, which is client-go's
+	// dice.
+	looksWithin = 2200 * time.Millisecond
+	// lasts is how long a Lease does, from the look that showed its last renewal.
+	lasts = 12 * time.Second
+	// killBound is within what the standby of a leader that was killed writes: that the Lease is over is found by another look. The rest
+	// is for the write itself.
+	killBound = lasts + 2*looksWithin + 600*time.Millisecond
 	// stopBound is within what the successor of a leader writes that was told to end.
 	stopBound = 3 * time.Second
 )

@@ -1,0 +1,116 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// slowAfter is when a pass counts as held up by somebody: a webhook of others that does not answer, or an API server that is busy
+	// with something else. Ordinary ones take milliseconds.
+	slowAfter = time.Second
+	// heldUp is how many passes may be held up, as a multiple of those that may run. Beyond it everybody waits: an API server that
+	// answers nobody is not to be asked by more and more.
+	heldUp = 3
+)
+
+// places is a queue that gives out so many requests at once, but for those whose passes take long: whoever is held up gives its place
+// to another. So a webhook that does not answer for the workloads of some graphs costs all others nothing.
+type places struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	after time.Duration
+	free  chan struct{}
+
+	mu     sync.Mutex
+	taken  map[reconcile.Request]*time.Timer
+	closed chan struct{}
+	close  func()
+}
+
+// newPlaces returns a queue for as many passes at once. Its controller needs workers for those that are held up besides.
+func newPlaces(name string, many int, limiter workqueue.TypedRateLimiter[reconcile.Request], log logr.Logger) *places {
+	closed := make(chan struct{})
+	return &places{
+		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter, o.Log = limiter, log }),
+		after:         slowAfter, free: make(chan struct{}, many),
+		taken: map[reconcile.Request]*time.Timer{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+	}
+}
+
+// GetWithPriority waits for a place, and then for a request.
+func (p *places) GetWithPriority() (reconcile.Request, int, bool) {
+	select {
+	case p.free <- struct{}{}:
+	case <-p.closed:
+		return reconcile.Request{}, 0, true
+	}
+	request, priority, shutdown := p.PriorityQueue.GetWithPriority()
+	if shutdown {
+		<-p.free
+		return request, priority, true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.take(request)
+	return request, priority, false
+}
+
+// take has a pass give its place away by itself after a while. The lock must be held: until then its timer waits to know itself.
+func (p *places) take(request reconcile.Request) {
+	var timer *time.Timer
+	timer = time.AfterFunc(p.after, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.expire(request, timer)
+	})
+	p.taken[request] = timer
+}
+
+// expire ends the place of the pass that a timer was for. It may fire while its pass ends and the next one of the same request
+// begins, whose place is another. The lock must be held.
+func (p *places) expire(request reconcile.Request, timer *time.Timer) {
+	if timer != nil && p.taken[request] == timer {
+		timer.Stop()
+		delete(p.taken, request)
+		<-p.free
+	}
+}
+
+// Get is GetWithPriority for those who do not care.
+func (p *places) Get() (reconcile.Request, bool) {
+	request, _, shutdown := p.GetWithPriority()
+	return request, shutdown
+}
+
+// Done ends a pass.
+func (p *places) Done(request reconcile.Request) {
+	p.leave(request)
+	p.PriorityQueue.Done(request)
+}
+
+// leave gives the place of a request to another, once. No request is given out again before it is done.
+func (p *places) leave(request reconcile.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expire(request, p.taken[request])
+}
+
+// ShutDown lets those go who wait for a place.
+func (p *places) ShutDown() {
+	p.close()
+	p.PriorityQueue.ShutDown()
+}
+
+// ShutDownWithDrain is ShutDown that waits for what is under way.
+func (p *places) ShutDownWithDrain() {
+	p.close()
+	p.PriorityQueue.ShutDownWithDrain()
+}

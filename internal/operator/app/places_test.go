@@ -1,0 +1,132 @@
+// Copyright The dynamo-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// given is a request that the queue gave out, or that it ended.
+type given struct {
+	request  reconcile.Request
+	shutdown bool
+}
+
+// worker asks for one request, as a worker of a controller does.
+func worker(p *places) <-chan given {
+	c := make(chan given, 1)
+	go func() {
+		request, shutdown := p.Get()
+		c <- given{request, shutdown}
+	}()
+	return c
+}
+
+func requests(n int) []reconcile.Request {
+	all := make([]reconcile.Request, n)
+	for i := range all {
+		all[i].NamespacedName = client.ObjectKey{Namespace: "team", Name: fmt.Sprint("g", i)}
+	}
+	return all
+}
+
+const soon, never = 10 * time.Second, 50 * time.Millisecond
+
+func TestWhoIsHeldUpGivesItsPlaceToAnother(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t.Name(), 2, newRetries(), logr.Discard())
+	defer p.ShutDown()
+	p.after = time.Hour
+	all := requests(3)
+	for _, r := range all {
+		p.Add(r)
+	}
+	first, second := <-worker(p), <-worker(p)
+	third := worker(p)
+	select {
+	case got := <-third:
+		t.Fatalf("%v was given out although no place is free", got)
+	case <-time.After(never):
+	}
+	p.leave(first.request) // as it does by itself after a while
+	var last given
+	select {
+	case last = <-third:
+	case <-time.After(soon):
+		t.Fatal("the place of a pass that is held up stays taken")
+	}
+	p.Done(first.request)
+	p.Done(second.request)
+	p.Done(last.request)
+	if n := len(p.free); n != 0 {
+		t.Errorf("%d places are taken by nobody", n)
+	}
+}
+
+func TestAPassIsHeldUpAfterAWhile(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+	defer p.ShutDown()
+	p.after = time.Millisecond
+	for _, r := range requests(2) {
+		p.Add(r)
+	}
+	first := <-worker(p)
+	select {
+	case second := <-worker(p):
+		p.Done(second.request)
+	case <-time.After(soon):
+		t.Fatal("nobody else is served while one pass is held up")
+	}
+	p.Done(first.request)
+}
+
+func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+	defer p.ShutDown()
+	p.after = time.Hour
+	request := requests(1)[0]
+	p.Add(request)
+	<-worker(p)
+	late := p.taken[request]
+	p.Done(request)
+	p.Add(request)
+	<-worker(p)
+	p.mu.Lock()
+	p.expire(request, late)
+	p.mu.Unlock()
+	if n := len(p.free); n != 1 {
+		t.Errorf("%d places are taken by one pass", n)
+	}
+	p.Done(request)
+	if n := len(p.free); n != 0 {
+		t.Errorf("%d places are taken by nobody", n)
+	}
+}
+
+func TestWhoWaitsForAPlaceIsLetGoAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+	p.after = time.Hour
+	p.Add(requests(1)[0])
+	first := <-worker(p)
+	waiting := worker(p)
+	p.ShutDown()
+	select {
+	case got := <-waiting:
+		if !got.shutdown {
+			t.Errorf("%v was given out at the end", got.request)
+		}
+	case <-time.After(soon):
+		t.Fatal("it waits for ever")
+	}
+	p.Done(first.request)
+}
