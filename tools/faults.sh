@@ -3,10 +3,11 @@
 #
 #   tools/faults.sh full   every fault at every place, in parts that can be taken up again
 #   tools/faults.sh soak   faults at random for DURATION (default 2h) with GRAPHS (default 200), and a crowd that is left alone
-#                          for IDLE (default 10m) and deleted at once; CROWD (default 1000) is its size
+#                          for IDLE (default 10m) and deleted at once; CROWD (default 1000) is its size; then eight fights over
+#                          20 graphs each, one after another, for FIGHT (default 5m) each
 #
 # SHARD (i/n) runs one part of n. LEDGER keeps what was done; a second run with the same one runs only what is missing.
-# A full run without SHARD also stores its results in docs. BINARY and ARGUMENTS name another operator to be driven as a black
+# Both store their results in docs, a full run without SHARD; each keeps the rows of the other. BINARY and ARGUMENTS name another operator to be driven as a black
 # box; its results are not stored.
 set -eu
 
@@ -19,9 +20,10 @@ if [ -z "$ledger" ]; then
 	trap 'exit 130' HUP INT TERM
 fi
 
-# Results count for the commit they were seen with; what is not committed is none.
+# Results count for what they were seen with: a commit, what is not committed, and another's program with its arguments.
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-[ -z "$(git status --porcelain 2>/dev/null)" ] || commit=$commit-changed
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit=$commit-changed-$({ git diff HEAD; git status --porcelain; } | git hash-object --stdin)
+[ -z "${BINARY:-}" ] || commit=$commit-$({ cat "$BINARY"; echo "${ARGUMENTS:-}"; } | git hash-object --stdin)
 
 status=0
 case $which in
@@ -31,9 +33,11 @@ full)
 		-faults.results="$ledger" -faults.commit="$commit" -faults.binary="${BINARY:-}" -faults.args="${ARGUMENTS:-}" >&2 || status=1
 	;;
 soak)
-	go test ./test/faults -count=1 -timeout 0 -run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing|TestANamespaceGoes' -args -faults.full \
+	# -parallel: fights are measured, each alone.
+	go test ./test/faults -count=1 -timeout 0 -parallel 1 \
+		-run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing|TestANamespaceGoes|TestAFightIsNotEscalated' -args -faults.full \
 		-faults.results="$ledger" -faults.commit="$commit" -faults.crowd="${CROWD:-1000}" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" \
-		-faults.idle="${IDLE:-10m}" >&2 || status=1
+		-faults.idle="${IDLE:-10m}" -faults.fighting=20 -faults.fight="${FIGHT:-5m}" >&2 || status=1
 	;;
 *)
 	echo "faults.sh: there is no $which; say full or soak" >&2
@@ -41,9 +45,9 @@ soak)
 	;;
 esac
 
-if [ "$which" = full ] && [ "$shard" = 1/1 ] && [ -z "${BINARY:-}" ] && [ "$status" = 0 ]; then
-	go run ./test/faults/report -ledger "$ledger" || status=1
+if [ "$shard" = 1/1 ] && [ -z "${BINARY:-}" ] && [ "$status" = 0 ]; then
+	go run ./test/faults/report -ledger "$ledger" -commit "$commit" -run "$which" || status=1
 else
-	go run ./test/faults/report -ledger "$ledger" -count || status=1
+	go run ./test/faults/report -ledger "$ledger" -commit "$commit" -count || status=1
 fi
 exit "$status"

@@ -118,10 +118,14 @@ const (
 
 // howMany is how many graphs a goal asks for.
 func howMany(goal string) []string {
-	n := fewVictims
 	if *full {
-		n = victims[goal]
+		return some(victims[goal])
 	}
+	return some(fewVictims)
+}
+
+// some are the names of so many graphs.
+func some(n int) []string {
 	all := []string{"chat"}
 	for i := 1; i < n; i++ {
 		all = append(all, fmt.Sprint("chat", i))
@@ -155,7 +159,7 @@ func (b *bed) suffer(t *testing.T, d deed, r *Result) {
 		}
 	})
 	r.Faults, r.Seconds = len(all)*len(d.on()), slices.Max(took).Seconds()
-	got := b.rest(t, s.ns, s.wire)
+	got := b.lastRest(t, s.ns, s.wire)
 	if limit := limits[d.goal] + unlessAlone(slack); r.Seconds > limit.Seconds() {
 		t.Errorf("it took %.1f s", r.Seconds)
 	}
@@ -193,7 +197,7 @@ func (b *bed) endAll(t *testing.T, s setting, all []string) {
 	for _, graph := range all {
 		gone(t, s.ns, graph, &v1alpha1.DynamoGraphDeployment{})
 	}
-	b.nothingOfOurs(t, s.ns, b.rest(t, s.ns, s.wire))
+	b.nothingOfOurs(t, s.ns, b.lastRest(t, s.ns, s.wire))
 	if s.etcd.etcd == nil {
 		return
 	}

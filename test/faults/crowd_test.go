@@ -5,6 +5,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	restarts, fewRestarts = 5, 1
 	// startsIn is how soon an operator has seen a whole crowd.
 	startsIn = 5 * time.Second
+	// looksEvery is how often an operator of one namespace looks which APIs there are, because it may not watch their definitions.
+	looksEvery = 30 * time.Second
 	// calmFor is how long nothing must happen in a crowd at rest in any run.
 	calmFor = 5 * time.Second
 )
@@ -132,10 +135,15 @@ func (b *bed) stayCalm(t *testing.T, ns string, wire *Wire, lasting time.Duratio
 	if moved.After(began) || wire.QuietFor() < lasting {
 		t.Errorf("something moved %s ago, and the operator asked for something %s ago: %v", time.Since(moved), wire.QuietFor(), wire.Writes())
 	}
+	for what, n := range wire.Looks() {
+		if most := int(lasting/looksEvery) + 1; n > most {
+			t.Errorf("the operator looked %d times whether there is %s, want %d times at most", n, what, most)
+		}
+	}
 }
 
-// vanish deletes all graphs and waits until nothing of them is left. No object may cost more than one write, to take a finalizer
-// off.
+// vanish deletes all graphs and waits until nothing of them is left. The operator writes nothing for that but statuses: what goes
+// needs no finalizer here, and is collected.
 func (b *bed) vanish(t *testing.T, ns string, wire *Wire, r *Result) {
 	t.Helper()
 	wire.Arm(Fault{})
@@ -158,7 +166,7 @@ func (b *bed) vanish(t *testing.T, ns string, wire *Wire, r *Result) {
 	r.Seconds = time.Since(began).Seconds()
 	b.nothingOfOurs(t, ns, b.rest(t, ns, wire))
 	for object, n := range wire.Busiest(crowdPatience) {
-		if n > 1 {
+		if n > 1 || !strings.HasSuffix(object, "/status") {
 			t.Errorf("%s was written %d times while it went", object, n)
 		}
 	}
@@ -203,4 +211,7 @@ func (b *bed) endNamespace(t *testing.T, graphs int, r *Result) {
 		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprint(namespace.Status.Conditions)
 	})
 	r.Seconds = time.Since(began).Seconds()
+	harness.Eventually(t, restTimeout, "the operator asks for nothing any more", func() (bool, string) {
+		return wire.QuietFor() > stillFor, fmt.Sprint("it did ", wire.QuietFor(), " ago: ", wire.Writes())
+	})
 }

@@ -32,8 +32,6 @@ const (
 	TornResponse Kind = "torn response"
 	// Refused is answered by an error of the API server's, which does nothing.
 	Refused Kind = "refused"
-	// Stalled is never answered. It ends with the patience of whoever asks, or with Until.
-	Stalled Kind = "stalled"
 )
 
 // Fault says which requests fail, and how.
@@ -49,8 +47,6 @@ type Fault struct {
 	Code       int
 	Reason     metav1.StatusReason
 	RetryAfter time.Duration
-	// Until ends a stall for those who wait.
-	Until <-chan struct{}
 }
 
 func (f Fault) concerns(call Call) bool {
@@ -74,13 +70,6 @@ func (w *Wire) fail(f Fault, call Call, req *http.Request, next http.RoundTrippe
 		return nil, dropped(req, errLost)
 	case Refused:
 		return f.refusal(req), dropped(req, nil)
-	case Stalled:
-		select {
-		case <-req.Context().Done():
-			return nil, dropped(req, req.Context().Err())
-		case <-f.Until:
-			return w.pass(call, req, next)
-		}
 	case Crash, LostResponse, TornResponse:
 	}
 	answer, err := w.pass(call, req, next)

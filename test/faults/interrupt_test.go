@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// longestPause is how long an operator may wait for an answer that its cache shows late, or before it tries again.
+	// longestPause is how long an operator may wait for an answer that its cache shows late, or before it tries again: pauses after
+	// errors grow to four seconds, and further only when errors last for minutes.
 	longestPause = 6 * time.Second
 	// maxTries is how often a story is told to hit something.
 	maxTries = 2
@@ -48,6 +49,7 @@ func TestAnInterruptionAtAnyWriteLosesNothing(t *testing.T) {
 // then once for each write and each way to interrupt it.
 func interruptEverywhere(t *testing.T, b *bed, name string) {
 	t.Helper()
+	tellsHow(t, Result{Scenario: name})
 	want := b.tell(t, scenarios[name], Fault{}, nil)
 	want.always = map[string]bool{}
 	for _, write := range want.writes {
@@ -220,7 +222,7 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 		return ending{world: workers.addTo(etcd.addTo(rest(t, ns, second))), lives: b.lives(ns), writes: wire.Writes(), hit: wire.Fired()}
 	}
 	got := look(b.rest)
-	for want != nil && want.differs(got) != "" && b.moves(ns, second) {
+	for began := time.Now(); want != nil && want.differs(got) != "" && time.Since(began) < restTimeout && b.moves(ns, second); {
 		got = look(b.rest)
 	}
 	if f.Kind == "" {

@@ -30,6 +30,8 @@ var (
 	soak         = flag.Duration("faults.soak", 10*time.Second, "how long faults happen at random")
 	soakGraphs   = flag.Int("faults.graphs", 8, "how many graphs come and go meanwhile")
 	seed         = flag.Uint64("faults.seed", 1, "seed of the dice")
+	fighting     = flag.Int("faults.fighting", 5, "how many graphs are fought over in a full run")
+	fightFor     = flag.Duration("faults.fight", 80*time.Second, "how long they are")
 	crowd        = flag.Int("faults.crowd", 200, "how many graphs a crowd has in a full run")
 	idle         = flag.Duration("faults.idle", time.Minute, "how long nothing must happen in a crowd at rest in a full run")
 	arguments    = flag.String("faults.args", "", "its arguments; {namespace}, {health} and {metrics} are replaced")
@@ -170,8 +172,40 @@ func (b *bed) record(t *testing.T, r *Result) {
 			t.Error(err)
 		}
 		if !r.Passed {
-			t.Logf("to repeat it: go test ./test/faults -count=1 -run '^%s$' -args -faults.full=%t -faults.scenario='%s' -faults.kind='%s' -faults.at='%s'",
-				strings.SplitN(t.Name(), "/", 2)[0], *full, r.Scenario, r.Fault, r.At)
+			t.Log("to repeat it: " + again(t, *r))
 		}
 	})
+}
+
+// tellsHow says how to repeat what a test does besides single faults, when it fails.
+func tellsHow(t *testing.T, r Result) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("to repeat all of it: " + again(t, r))
+		}
+	})
+}
+
+// again is the command that repeats a fault: with the flags that this run was given, but for those that choose among faults.
+func again(t *testing.T, r Result) string {
+	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	command := fmt.Sprintf("go test ./test/faults -count=1 -timeout 0 -run '^%s$' -args", test)
+	flag.Visit(func(f *flag.Flag) {
+		if strings.HasPrefix(f.Name, "faults.") && !chooses[f.Name] {
+			command += fmt.Sprintf(" -%s='%s'", f.Name, f.Value)
+		}
+	})
+	for _, named := range []struct{ flag, value string }{{"scenario", r.Scenario}, {"kind", r.Fault}, {"at", r.At}} {
+		if named.value != "" {
+			command += fmt.Sprintf(" -faults.%s='%s'", named.flag, named.value)
+		}
+	}
+	return command
+}
+
+// chooses are the flags that say which faults a run is about, or what becomes of its results.
+var chooses = map[string]bool{
+	"faults.scenario": true, "faults.kind": true, "faults.at": true, "faults.shard": true, "faults.results": true, "faults.commit": true,
 }

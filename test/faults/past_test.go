@@ -33,8 +33,8 @@ func (b *bed) startInThePast(t *testing.T, action, resource string, r *Result) {
 	launch(t, ns, second)
 	b.held(t, second, resource, r)
 	release()
-	b.kept(t, want, b.settled(t, ns, action, second), second)
 	hasHeard(t, second, resource)
+	b.kept(t, want, b.settled(t, ns, action, second), second)
 }
 
 // kept compares what is there in the end, and who: nothing that was there before the operator started, and is wanted, may have
@@ -62,8 +62,8 @@ func (b *bed) actUnseen(t *testing.T, action string, blindness Blindness, r *Res
 	actions[action].do(t, ns)
 	b.held(t, second, blindness.Resource, r)
 	release()
-	b.same(t, want, b.settled(t, ns, action, second), second)
 	hasHeard(t, second, blindness.Resource)
+	b.same(t, want, b.settled(t, ns, action, second), second)
 }
 
 // actSeen is how what a user does ends under an operator that sees everything.
@@ -106,8 +106,8 @@ func (b *bed) startProcess(t *testing.T, action string, p process, r *Result) {
 	}
 	b.held(t, second, p.blindness.Resource, r)
 	release()
-	got := b.settled(t, ns, action, second)
 	hasHeard(t, second, p.blindness.Resource)
+	got := b.settled(t, ns, action, second)
 	if p.streams {
 		b.same(t, want, got, second)
 		return
@@ -140,7 +140,7 @@ func (b *bed) settled(t *testing.T, ns, action string, wire *Wire) ending {
 		ended(t, ns)
 	}
 	ready(t, ns)
-	return ending{world: b.rest(t, ns, wire).Without(counters...), lives: b.lives(ns), identities: b.diary.Identities(ns)}
+	return ending{world: b.lastRest(t, ns, wire).Without(counters...), lives: b.lives(ns), identities: b.diary.Identities(ns)}
 }
 
 // held waits until an operator has done what it can with what it sees.

@@ -144,7 +144,7 @@ func (s *shift) pass(how string, at turn, r *Result) {
 	if after := s.generations(); after != before+int64(s.graphs) {
 		t.Errorf("%d changes of %d Deployments", after-before, s.graphs)
 	}
-	if diff := cmp.Diff(want, s.bed.rest(t, s.ns).Without(rolledFields...)) + cmp.Diff(made, s.bed.lives(s.ns)); diff != "" {
+	if diff := cmp.Diff(want, s.bed.rest(t, s.ns, s.leader.wire, s.standby.wire).Without(rolledFields...)) + cmp.Diff(made, s.bed.lives(s.ns)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -60,6 +61,11 @@ func OpenLedger(path, commit string) (*Ledger, error) {
 		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed && r.Commit == commit
 	}
 	return l, nil
+}
+
+// Of returns the results that were seen with a commit.
+func Of(results []Result, commit string) []Result {
+	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Commit != commit })
 }
 
 // ReadResults reads a ledger.
@@ -115,6 +121,8 @@ func (l *Ledger) Write(r Result) error {
 
 // Summary is what a table says about one scenario and kind of fault.
 type Summary struct {
+	// Run is the command that it comes from, empty for a full run.
+	Run      string  `json:"run,omitempty"`
 	Goal     string  `json:"goal"`
 	Scenario string  `json:"scenario"`
 	Fault    string  `json:"fault"`

@@ -62,6 +62,11 @@ var plainScenarios = map[string]scenario{
 		},
 		ended: ready,
 	},
+	"give every service a variable": {
+		before: createReady,
+		during: func(t *testing.T, ns string) { change(t, ns, edits["variables of all"]) },
+		ended:  ready,
+	},
 	"scale a service to zero": {
 		before: createReady,
 		during: func(t *testing.T, ns string) {

@@ -91,5 +91,5 @@ func (b *bed) surviveKill(t *testing.T, d disaster, r *Result) {
 	if took := time.Since(back); took > backIn+unlessAlone(slack) {
 		t.Errorf("it took %s after the API server was back", took)
 	}
-	b.rest(t, ns, wire)
+	b.lastRest(t, ns, wire)
 }

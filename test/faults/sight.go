@@ -18,6 +18,9 @@ type Blindness struct {
 	// Missed says that what happened meanwhile is never told: after the release, the operator has to list anew. Otherwise it
 	// is told all of it, late.
 	Missed bool
+	// Closed says that nothing is held: a watch ends in the middle of its next news, and the one after it goes on from what was
+	// understood last.
+	Closed bool
 	// Past is a version of the world; the resource is listed as it was then. Empty means the present.
 	Past string
 	// Streaming lets lists be streamed, which the API server answers from the present. Otherwise it seems too old for that.
@@ -71,10 +74,8 @@ func (w *Wire) see(call Call, req *http.Request) (*http.Request, *http.Response)
 	case s.expired > 0 && !isList:
 		s.expired--
 		return req, Fault{Code: http.StatusGone, Reason: metav1.StatusReasonExpired}.refusal(req)
-	case s.ended:
-		if s.Missed && isList {
-			s.heard++
-		}
+	case s.ended || s.Closed:
+		s.noteList(isList)
 		return req, nil
 	case s.Past == "":
 		return req, nil
@@ -86,6 +87,13 @@ func (w *Wire) see(call Call, req *http.Request) (*http.Request, *http.Response)
 	}
 	s.kept++
 	return asOf(req, s.Past), nil
+}
+
+// noteList counts lists that tell what was missed. Whoever trusts no short watch lists anew as well after one was closed.
+func (s *sight) noteList(isList bool) {
+	if isList && (s.Missed || s.Closed && s.kept > 0) {
+		s.heard++
+	}
 }
 
 // asOf asks for the world as it was.
@@ -142,15 +150,26 @@ type stream struct {
 	// said is the end of what was read of the beginning, begun tells that it is over.
 	said  []byte
 	begun bool
+	// torn tells that the connection has ended.
+	torn bool
 }
 
 // Read returns news when they may be seen.
 func (s *stream) Read(p []byte) (int, error) {
+	if s.torn {
+		return 0, io.ErrUnexpectedEOF
+	}
 	n, err := s.ReadCloser.Read(p)
 	if n == 0 || s.isBeginning(p[:n]) {
 		return n, err
 	}
 	sight := s.wire.sightOf(s.call)
+	if sight != nil && sight.Closed {
+		if s.torn = sight.closes(s.call); s.torn {
+			return n / 2, nil
+		}
+		return n, err
+	}
 	if sight == nil || !sight.holds() {
 		return n, err
 	}
@@ -195,6 +214,23 @@ func (s *sight) holds() bool {
 		s.expired++ // whoever asks for the rest is told to list anew
 	}
 	return true
+}
+
+// closes tells whether a watch ends now: the first one does, and each that began with all there is. What comes through the others
+// is what the closed ones did not finish.
+func (s *sight) closes(call Call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		s.heard++
+		return false
+	case call.Streams || s.kept == 0:
+		s.kept++
+		return true
+	}
+	s.heard++
+	return false
 }
 
 // hear counts news that come through late.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -135,10 +136,20 @@ func split(key string) (resource, name string) {
 // maskedFields differ between two runs and mean nothing: identities, times, addresses the server picked.
 var maskedFields = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true,
-	"lastTransitionTime": true, "lastUpdateTime": true, "lastScaleTime": true, "clusterIP": true, "clusterIPs": true,
+	"lastTransitionTime": true, "lastUpdateTime": true, "lastScaleTime": true,
 	// Grove's hashes are of templates that name the namespace.
 	"grove.io/pod-template-hash": true, "currentPodCliqueSetGenerationHash": true, "currentPodTemplateHash": true, "currentGenerationHash": true,
 	"podCliqueSetGenerationHash": true, "podTemplateHash": true, "updateStartedAt": true, "updateEndedAt": true,
+}
+
+// addressFields are addresses of Services, or the word that there is none.
+var addressFields = map[string]bool{"clusterIP": true, "clusterIPs": true}
+
+func isHeadless(value any) bool {
+	if all, ok := value.([]any); ok && len(all) == 1 {
+		value = all[0]
+	}
+	return value == corev1.ClusterIPNone
 }
 
 func mask(obj unstructured.Unstructured, namespace string) map[string]any {
@@ -158,6 +169,7 @@ func maskValue(value any, namespace string) any {
 		for key, inner := range v {
 			switch {
 			case maskedFields[key]:
+			case addressFields[key] && !isHeadless(inner): // which address it has means nothing, and that it has none does
 			case key == names.AnnotationAppliedHash:
 				out[key] = "HASH" // it covers the owner's UID, but it has to be there
 			default:

@@ -29,7 +29,11 @@ var soakKinds = []Kind{LostRequest, LostResponse, TornResponse}
 func TestNothingIsStuckAfterFaultsAtRandom(t *testing.T) {
 	t.Parallel()
 	b := theBed(t)
-	r := &Result{Goal: "L6", Scenario: "graphs come, change and go", Fault: "one request in a hundred"}
+	// What a short run has shown, a long one has not.
+	r := &Result{
+		Goal: "L6", Scenario: fmt.Sprintf("%d graphs come, change and go", *soakGraphs),
+		Fault: fmt.Sprintf("one request in a hundred for %s", *soak), At: fmt.Sprint("seed ", *seed),
+	}
 	if !b.isWanted(t, *r) {
 		return
 	}

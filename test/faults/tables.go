@@ -10,25 +10,41 @@ import (
 	"strings"
 )
 
-// goals are what the numbers stand for.
-var goals = []struct{ number, what string }{
-	{"L1", "crash after a write"},
-	{"L2", "request or response of a write lost"},
-	{"L3", "past or no view of a kind"},
-	{"L4", "transitions that were never observed"},
-	{"L5", "errors of the API server"},
-	{"L6", "faults at random"},
-	{"L7", "leader killed in a rollout"},
-	{"L8", "leader told to end in a rollout"},
-	{"L9", "operator started anew in a crowd"},
-	{"L10", "nothing at all"},
-	{"L13", "API server killed, etcd compacted"},
-	{"L14", "mistakes without webhooks"},
-	{"L16", "antagonists"},
-	{"L17", "marks, owners and finalizers stripped"},
-	{"L20", "noisy neighbour"},
-	{"L21", "everything deleted at once"},
-	{"L22", "leaks"},
+// goals are what the numbers stand for, and how many runs and faults a full run has at least.
+var goals = []struct {
+	number, what string
+	runs, faults int
+}{
+	{"L1", "crash after a write", 300, 300},
+	{"L2", "request or response of a write lost", 600, 600},
+	{"L3", "past or no view of a kind", 96, 96},
+	{"L4", "transitions that were never observed", 60, 60},
+	{"L5", "errors of the API server", 200, 200},
+	{"L6", "faults at random", 1, 1},
+	{"L7", "leader killed in a rollout", 1, 10},
+	{"L8", "leader told to end in a rollout", 1, 10},
+	{"L9", "operator started anew in a crowd", 1, 5},
+	{"L10", "nothing at all", 1, 0},
+	{"L13", "API server killed, etcd compacted", 10, 10},
+	{"L14", "mistakes without webhooks", 3, 3},
+	{"L16", "antagonists", 16, 7 * 20},
+	{"L17", "marks, owners and finalizers stripped", 6, 6 * 30},
+	{"L20", "noisy neighbour", 1, 100},
+	{"L21", "everything deleted at once", 6, 6},
+	{"L22", "leaks", 1, 20},
+}
+
+// Shortfalls are the goals of which a full run has less than it should.
+func Shortfalls(rows []Summary) []string {
+	var short []string
+	for _, g := range goals {
+		sum := fold(rows, func(r Summary) bool { return r.Goal == g.number })
+		if sum.Runs < g.runs || sum.Faults < g.faults {
+			short = append(short, fmt.Sprintf("%s (%s) has %d runs with %d faults, want %d with %d at least",
+				g.number, g.what, sum.Runs, sum.Faults, g.runs, g.faults))
+		}
+	}
+	return short
 }
 
 // Sort orders summaries by goal, scenario and fault.

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -150,18 +151,18 @@ func (b *bed) goRound(t *testing.T, way detour, edit func(*v1alpha1.DynamoGraphD
 	harness.Eventually(t, patience, "news are held", func() (bool, string) { return wire.Deceived(graphs) > 0, "nothing to hold" })
 	r.Faults = wire.Deceived(graphs)
 	release()
-	ready(t, ns)
-	world := b.lastRest(t, ns, wire).Without(counters...)
 	hasHeard(t, wire, graphs)
-	return world
+	ready(t, ns)
+	return b.lastRest(t, ns, wire).Without(counters...)
 }
 
-// hasHeard checks that what was kept from an operator came to it in the end. A world that is right without that proves nothing.
+// hasHeard waits until what was kept from an operator has come to it: a watch that expired again and again is tried anew after a
+// pause. A world that is right without the news proves nothing.
 func hasHeard(t *testing.T, wire *Wire, resource string) {
 	t.Helper()
-	if wire.Heard(resource) == 0 {
-		t.Errorf("no news of %s came through after %d were kept", resource, wire.Deceived(resource))
-	}
+	harness.Eventually(t, patience, "news that were kept come through", func() (bool, string) {
+		return wire.Heard(resource) > 0, fmt.Sprintf("%d of %s were kept", wire.Deceived(resource), resource)
+	})
 }
 
 // begin is a namespace with an operator behind a wire.

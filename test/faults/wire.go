@@ -30,6 +30,8 @@ type Wire struct {
 	writes  []deedAt
 	worked  time.Time
 	sights  map[string]*sight
+	// looks counts requests about APIs and not about objects, by what they ask for.
+	looks map[string]int
 	// hidden are the groups of APIs that the operator does not find.
 	hidden map[string]bool
 }
@@ -43,7 +45,7 @@ func NewWire(shown ...string) *Wire {
 	for _, group := range optional {
 		hidden[group] = !slices.Contains(shown, group)
 	}
-	return &Wire{hidden: hidden, worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, sights: map[string]*sight{}}
+	return &Wire{hidden: hidden, worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, looks: map[string]int{}, sights: map[string]*sight{}}
 }
 
 // Arm makes requests fail from now on; the zero Fault fails none. What is counted begins anew.
@@ -56,6 +58,7 @@ func (w *Wire) Arm(f Fault) {
 	}
 	clear(w.asked)
 	clear(w.met)
+	clear(w.looks)
 }
 
 // Clear ends the fault. What it hit stays known.
@@ -136,6 +139,20 @@ func (w *Wire) Busiest(window time.Duration) map[string]int {
 	return most
 }
 
+// look notes a request about an API.
+func (w *Wire) look(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks[path]++
+}
+
+// Looks is how often the operator has asked for each API since the last Arm. It may do so for ever, if seldom.
+func (w *Wire) Looks() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.looks)
+}
+
 // QuietFor is how long the operator has asked for nothing.
 func (w *Wire) QuietFor() time.Duration {
 	w.mu.Lock()
@@ -147,6 +164,9 @@ func (w *Wire) QuietFor() time.Duration {
 func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		call := CallOf(req.Method, req.URL)
+		if call.Resource == "" {
+			w.look(req.URL.Path)
+		}
 		if w.hidden[call.Group] {
 			return Fault{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}.refusal(req), dropped(req, nil)
 		}

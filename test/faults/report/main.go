@@ -3,8 +3,9 @@
 
 // Command report keeps the results of the fault suite and writes the tables of docs/reliability.md from them.
 //
-//	report -ledger FILE   folds a ledger of runs into the results and rewrites the tables
-//	report                rewrites the tables
+//	report -ledger FILE -commit C            folds what a ledger has of a commit into the results and rewrites the tables
+//	report -ledger FILE -commit C -run soak  the same of a soak, whose rows are beside those of full runs
+//	report                                   rewrites the tables
 //
 // Goals of which the ledger has nothing keep the rows they have. Its last line is the number of faults.
 package main
@@ -32,24 +33,36 @@ func main() {
 	ledger := flag.String("ledger", "", "ledger of a run")
 	stored := flag.String("results", "docs/reliability.json", "file that keeps the results")
 	document := flag.String("document", "docs/reliability.md", "document with the tables")
+	commit := flag.String("commit", "", "commit whose results count")
+	kind := flag.String("run", full, "kind of the run: full or soak")
 	count := flag.Bool("count", false, "only count, change nothing")
 	flag.Parse()
-	if err := run(*ledger, *stored, *document, *count); err != nil {
+	if err := run(source{*ledger, *commit, *kind}, *stored, *document, *count); err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ledger, stored, document string, count bool) error {
-	results, err := faults.ReadResults(ledger)
+// full is the kind of a run that stored rows do not name.
+const full = "full"
+
+// source is where results come from.
+type source struct{ ledger, commit, kind string }
+
+func run(from source, stored, document string, count bool) error {
+	results, err := faults.ReadResults(from.ledger)
 	if err != nil {
 		return err
 	}
-	rows := faults.Summarise(results)
+	rows := faults.Summarise(faults.Of(results, from.commit))
 	injected, failed := 0, 0
-	for _, row := range rows {
+	for i, row := range rows {
 		injected, failed = injected+row.Faults, failed+row.Failed
+		if from.kind != full {
+			rows[i].Run = from.kind
+		}
 	}
+	ours := rows
 	if !count && injected > 0 {
 		if rows, err = keep(stored, rows); err != nil {
 			return err
@@ -58,17 +71,27 @@ func run(ledger, stored, document string, count bool) error {
 			return err
 		}
 	}
+	var short []string
+	if from.kind == full && !count {
+		short = faults.Shortfalls(ours)
+	}
+	for _, line := range short {
+		fmt.Println(line)
+	}
 	if failed > 0 {
 		fmt.Printf("%d runs failed\n", failed)
 	}
 	fmt.Printf("%d faults injected\n", injected)
-	if injected == 0 {
+	switch {
+	case injected == 0:
 		return errors.New("nothing was injected, so nothing was tested")
+	case len(short) > 0:
+		return errors.New("less was injected than a full run is for")
 	}
 	return nil
 }
 
-// keep replaces the stored rows of every goal that is in new ones, and returns all.
+// keep replaces the stored rows of every goal that is in new ones, but for those of another kind of run, and returns all.
 func keep(path string, rows []faults.Summary) ([]faults.Summary, error) {
 	var all []faults.Summary
 	content, err := os.ReadFile(path)
@@ -79,7 +102,7 @@ func keep(path string, rows []faults.Summary) ([]faults.Summary, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	all = slices.DeleteFunc(all, func(old faults.Summary) bool {
-		return slices.ContainsFunc(rows, func(r faults.Summary) bool { return r.Goal == old.Goal })
+		return slices.ContainsFunc(rows, func(r faults.Summary) bool { return r.Goal == old.Goal && r.Run == old.Run })
 	})
 	all = append(all, rows...)
 	faults.Sort(all)
