@@ -18,7 +18,11 @@ benchstat() {
 
 packages=$(find internal -name bench_test.go -exec dirname {} \; | sort | sed 's#^#./#')
 # shellcheck disable=SC2086
-go test -run '^$' -bench . -benchmem -count "${BENCHCOUNT:-10}" $packages | tee "$scratch/bench.txt"
+go test -run '^$' -bench . -benchmem -count "${BENCHCOUNT:-10}" $packages >"$scratch/bench.txt" || {
+	cat "$scratch/bench.txt"
+	exit 1
+}
+cat "$scratch/bench.txt"
 if [ -f "$results/bench.txt" ]; then
 	benchstat "stored=$results/bench.txt" "now=$scratch/bench.txt"
 fi

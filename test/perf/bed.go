@@ -29,7 +29,7 @@ const (
 	// electionID names the Lease of the leader.
 	electionID = "dynamo.nvidia.com"
 	// memoryLimit is what the shipped manifest tells the Go runtime.
-	memoryLimit = "GOMEMLIMIT=536870912"
+	memoryLimit = "GOMEMLIMIT=460MiB"
 
 	// OperatorUser is the operator's identity.
 	OperatorUser = "operator-perf"

@@ -86,7 +86,10 @@ func (s Stored) page() string {
 	b.WriteString("## How it is measured\n\n" + strings.TrimSpace(method) + "\n\n")
 	s.steps(&b)
 	if s.Benchmarks != "" {
-		b.WriteString("## Micro-benchmarks\n\nMedians of several runs, and how far they lie apart, by benchstat; `make bench` repeats them.\n\n" +
+		b.WriteString("## Micro-benchmarks\n\nMedians of several runs, and how far they lie apart, by benchstat; `make bench` repeats them.\n" +
+			"In `render` objects are made from specs; in `apply` Prepare is the way from an object to the bytes that are sent and their hash,\n" +
+			"Contained whether a live object has all that is wanted, and Judge what is left of that once it is known; Status is made from what was\n" +
+			"observed, Unchanged finds that it need not be written, and a Review is one admission.\n\n" +
 			"```\n" + strings.TrimSpace(s.Benchmarks) + "\n```\n\n")
 	}
 	s.runs(&b)
@@ -115,6 +118,31 @@ func (s Stored) figures(b *strings.Builder) {
 		}
 		cells(b, goal.Name, goal.Unit, now, number(goal.Must), number(goal.Aim), goal.Reference, verdict, where)
 	}
+	s.beside(b)
+}
+
+// beside tells what some figures are made of, and what they leave out.
+func (s Stored) beside(b *strings.Builder) {
+	if v, ok := s.values(perf.ScenarioAdmission, perf.ValueOver); ok {
+		fmt.Fprintf(b, "\nAdmission took %s ms with webhooks and %s ms without at p99 in the median turn, %s and %s ms in the worst, %s and %s ms at p50.\n",
+			number(v[perf.ValueP99]), number(v[perf.ValueP99Without]), number(v[perf.ValueWorst]), number(v[perf.ValueWorstWithout]),
+			number(v[perf.ValueP50]), number(v[perf.ValueP50Without]))
+	}
+	if v, ok := s.values(perf.ScenarioIdle, perf.ValueOther); ok {
+		fmt.Fprintf(b, "\nAn idle operator renews its Lease %s times and its watches %s times an hour.\n", number(v[perf.ValueLeases]), number(v[perf.ValueWatches]))
+	}
+}
+
+// values are those of the latest run of a scenario that has a value.
+func (s Stored) values(scenario, with string) (map[string]float64, bool) {
+	for _, run := range slices.Backward(s.Runs) {
+		for _, row := range slices.Backward(perf.Sizes(run.Rows, scenario)) {
+			if _, ok := row.Values[with]; ok {
+				return row.Values, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // cells writes a row of a table.
@@ -152,12 +180,11 @@ func (s Stored) plots() map[string]plot {
 		return []line{of("this operator", blue, ours, value), of("reference", red, s.Reference, value)}
 	}
 	seconds := []line{of("this operator", blue, ours, perf.ValueSeconds), of("null writer", grey, ours, perf.ValueNull)}
-	memory := append(both(perf.ValuePeak), of("this operator at rest", grey, ours, perf.ValueResident))
 	return map[string]plot{
 		"time.svg":     {"Time until all graphs are Ready", "seconds", seconds},
 		"ratio.svg":    {"Time until all graphs are Ready, as a ratio", "times the null writer of the same run", both(perf.ValueRatio)},
 		"requests.svg": {"Requests per graph", "writes, status writes and events", both(perf.ValueWrites)},
-		"memory.svg":   {"Most memory of the operator", "MiB", memory},
+		"memory.svg":   {"Most memory of the operator", "MiB", both(perf.ValuePeak)},
 	}
 }
 
@@ -193,22 +220,47 @@ func (s Stored) pods(b *strings.Builder) {
 		}
 		row := of[len(of)-1]
 		fmt.Fprintf(b, "## With pods\n\n%s pods of %d graphs were Ready after %s s, with the controllers and the scheduler of Kubernetes\n"+
-			"and nodes that kwok plays (%s). A step takes its time where its last request comes long after that of the step before.\n\n"+
+			"and nodes that kwok plays (%s). What was begun is finished before something new is begun, so the steps of different graphs\n"+
+			"overlap, and each ends late because graphs before it were served first. %s The operator wrote %s times per graph,\n"+
+			"because Deployments report several times on their way.\n\n"+
 			"| Step | Requests | Half of them after | The last after |\n|---|---|---|---|\n",
-			number(row.Values["pods"]), row.N, number(row.Values[perf.ValueSeconds]), label(run))
+			number(row.Values["pods"]), row.N, number(row.Values[perf.ValueSeconds]), label(run), shares(row.Values), number(row.Values[perf.ValueWrites]))
 		for _, step := range perf.StepNames() {
 			half, last := row.Values[step+"P50Seconds"], row.Values[step+"LastSeconds"]
 			cells(b, step, number(row.Values[step]), number(half)+" s", number(last)+" s")
 		}
 		b.WriteString("\n| Process | CPU |\n|---|---|\n")
-		for _, name := range slices.Sorted(maps.Keys(row.Values)) {
-			if process, ok := strings.CutPrefix(name, "cpuSeconds "); ok {
-				cells(b, process, number(row.Values[name])+" s")
-			}
+		used := processes(row.Values)
+		for _, process := range slices.Sorted(maps.Keys(used)) {
+			cells(b, process, number(used[process])+" s")
 		}
 		b.WriteString("\n")
 		return
 	}
+}
+
+// processes are the seconds of CPU that each used.
+func processes(values map[string]float64) map[string]float64 {
+	used := map[string]float64{}
+	for name, seconds := range values {
+		if process, ok := strings.CutPrefix(name, "cpuSeconds "); ok {
+			used[process] = seconds
+		}
+	}
+	return used
+}
+
+// shares tells where the time goes: processors are what everybody waits for.
+func shares(values map[string]float64) string {
+	used, all := processes(values), 0.0
+	for _, seconds := range used {
+		all += seconds
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of all CPU time the API server had %.0f %% and the operator %.0f %%.",
+		100*used["kube-apiserver"]/all, 100*used["operator"]/all)
 }
 
 func (s Stored) steps(b *strings.Builder) {
@@ -226,7 +278,8 @@ func (s Stored) runs(b *strings.Builder) {
 	if len(s.Runs) == 0 {
 		return
 	}
-	b.WriteString("## Runs\n\n| Date | Commit | Machine | Load before | Aim | Pass | Miss | Trial |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("## Runs\n\n" +
+		"| Date | Commit | Machine | Load before | Null writer, 1,000 graphs | Aim | Pass | Miss | Trial |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, run := range slices.Backward(s.Runs) {
 		counts := map[perf.Verdict]int{}
 		for _, f := range run.Figures {
@@ -236,8 +289,12 @@ func (s Stored) runs(b *strings.Builder) {
 		if run.Changed {
 			commit += " with changes"
 		}
+		null := ""
+		if row, ok := perf.Find(run.Rows, perf.ScenarioReady, 1000); ok {
+			null = number(row.Values[perf.ValueNull]) + " s"
+		}
 		cells(b, run.Date.Format("2006-01-02 15:04"), commit,
-			fmt.Sprintf("%d cores, %s, %s", run.Machine.Cores, run.Machine.CPU, run.Machine.GoVersion), number(run.Load),
+			fmt.Sprintf("%d cores, %s, %s", run.Machine.Cores, run.Machine.CPU, run.Machine.GoVersion), number(run.Load), null,
 			strconv.Itoa(counts[perf.Aimed]), strconv.Itoa(counts[perf.Pass]), strconv.Itoa(counts[perf.Miss]), strconv.Itoa(counts[perf.Trial]))
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes about an hour
-// on two quiet cores, so it runs when it is asked for:
+// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes about forty
+// minutes on two quiet cores, so it runs when it is asked for:
 //
 //	make perf
 //	make perf PERFFLAGS='-sizes=0,20,50 -graphs=50 -idle=20s -results=' (a trial)

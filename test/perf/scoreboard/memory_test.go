@@ -25,7 +25,7 @@ func foreignObjects(t *testing.T, binary string, n int) values {
 		among = started(t, b, n)
 	})
 	return values{
-		perf.ValueForeign: float64(*foreign), "foreignSecrets": float64(*secrets),
+		perf.ValueForeign: float64(*foreign), perf.ValueSecrets: float64(*secrets),
 		"alonePeakMiB": alone.peak, perf.ValuePeak: among.peak, perf.ValueChange: 100 * (among.peak/alone.peak - 1),
 		"aloneResidentMiB": alone.resident, perf.ValueResident: among.resident,
 	}

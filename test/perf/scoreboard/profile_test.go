@@ -32,6 +32,8 @@ func TestProfile(t *testing.T) {
 	b := perf.NewBed(t, "")
 	b.Simulate()
 	recorder := b.Record()
+	runtime.SetMutexProfileFraction(10)
+	defer runtime.SetMutexProfileFraction(0)
 	cpu := create(t, "cpu.pprof")
 	if err := pprof.StartCPUProfile(cpu); err != nil {
 		t.Fatal(err)

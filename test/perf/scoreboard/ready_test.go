@@ -97,7 +97,7 @@ func idleness(t *testing.T, binary string, n int) values {
 	return values{
 		perf.ValueWindow: idle.Seconds(),
 		perf.ValueOther:  hourly(got.Writes() + got.Reads),
-		"leasesPerHour":  hourly(upkeep.Leases), "watchesPerHour": hourly(upkeep.Watches),
+		perf.ValueLeases: hourly(upkeep.Leases), perf.ValueWatches: hourly(upkeep.Watches),
 		"operatorCPUPercent": 100 * used[s.Operator.Name].Seconds() / idle.Seconds(),
 		perf.ValueResident:   perf.MiB(s.Usage(s.Operator.Name).Resident),
 	}
