@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -86,9 +87,10 @@ func numbers(t *testing.T, ns string) [4]int32 {
 	var deployment appsv1.Deployment
 	read(t, ns, "chat-decode", &component)
 	read(t, ns, "chat-decode", &deployment)
+	const none = -1 // as in a graph whose user has just taken its number out
 	return [4]int32{
-		adapter(t, ns, "chat-decode").Spec.Replicas, *get(t, ns, "chat").Spec.Services["Decode"].Replicas,
-		*component.Spec.Replicas, *deployment.Spec.Replicas,
+		adapter(t, ns, "chat-decode").Spec.Replicas, ptr.Deref(get(t, ns, "chat").Spec.Services["Decode"].Replicas, none),
+		ptr.Deref(component.Spec.Replicas, none), ptr.Deref(deployment.Spec.Replicas, none),
 	}
 }
 

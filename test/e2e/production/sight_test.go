@@ -68,6 +68,9 @@ func tokenOf(t *testing.T, ns, name string) string {
 	return request.Status.Token
 }
 
+// idle keeps an operator of all namespaces from working in those of other tests, whose operators would find everything done.
+const idle = "ignoredNamespaces: [\"*\"]\n"
+
 func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 	t.Parallel()
 	ns := harness.Namespace(t)
@@ -82,9 +85,8 @@ func TestMetricsAreServedToThoseWhoMayReadThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One that stands by works nowhere, but can be measured.
 	p := harness.StartProcess(t, harness.ProcessOptions{User: "operator-metrics", Flags: []string{
-		"--metrics-secure", "--leader-elect", "--leader-election-id=dynamo.nvidia.com", "--leader-election-namespace=" + ns,
+		"--metrics-secure", "--leader-elect", "--leader-election-id=dynamo.nvidia.com", "--leader-election-namespace=" + ns, "--config=" + configFile(t, idle),
 	}})
 	for name, tc := range map[string]struct {
 		token string
@@ -192,7 +194,7 @@ func TestLogsTellOfTransitionsAndOfNoSecrets(t *testing.T) {
 	_ = harness.Client(t).Create(t.Context(), bad) // a schema may refuse it; then there is nothing to tell
 	const becameReady = `"type":"Ready","status":"True"`
 	harness.Eventually(t, time.Minute, "the log tells that the graph and its component are ready", func() (bool, string) {
-		return strings.Count(p.Log(), becameReady) >= 2, "" // it does so after they were written
+		return strings.Count(p.Log(), becameReady) >= 2, p.Log() // it does so after they were written
 	})
 	p.Stop()
 	log := p.Log()
@@ -233,7 +235,7 @@ func TestAnOperatorIsNotReadyBeforeItsWebhooksCanBeCalled(t *testing.T) {
 	p := harness.StartProcess(t, harness.ProcessOptions{
 		User: "operator-unready", Unready: true, Env: []string{"POD_NAMESPACE=" + ns},
 		Flags: []string{"--leader-elect", "--leader-election-id=dynamo.nvidia.com", "--leader-election-namespace=" + ns, "--config=" + configFile(t, fmt.Sprintf(
-			"webhooks: {enabled: true, bindAddress: 127.0.0.1, port: %d, validatingConfigurationName: none-such, mutatingConfigurationName: nor-such}\n", port(t, webhook)))},
+			idle+"webhooks: {enabled: true, bindAddress: 127.0.0.1, port: %d, validatingConfigurationName: none-such, mutatingConfigurationName: nor-such}\n", port(t, webhook)))},
 	})
 	harness.Eventually(t, time.Minute, "the reason", func() (bool, string) {
 		code, text := ask(t, "http://"+p.Health+"/readyz?verbose")
