@@ -152,6 +152,11 @@ type outcome struct {
 	failed error
 }
 
+// isAnswer tells whether something was written: what was put off, or found to be no longer wanted, has no answer of the API server.
+func (o outcome) isAnswer(before client.Object) bool {
+	return o.failed == nil && o.live != nil && o.live != before
+}
+
 // unlessEnding drops the refusal to make something in a namespace that is being deleted. Nothing is wrong, and soon there is
 // nobody left to tell.
 func (o outcome) unlessEnding() outcome {
@@ -207,7 +212,7 @@ func (a *Applier) one(ctx context.Context, p pass, intent Intent, cached client.
 		return outcome{live: live, wake: wait}
 	}
 	out := a.act(ctx, p, intent, live, verdict)
-	if out.failed == nil && seen.uid != "" && !intent.belongs.IsShared() {
+	if out.isAnswer(live) && seen.uid != "" && !intent.belongs.IsShared() {
 		a.brake.wrote(intent.Key, change{owner: p.owner.GetUID(), word: word(p.owner), before: seen.hash, hash: intent.Hash}, a.clock.Now())
 	}
 	return out

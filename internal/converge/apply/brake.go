@@ -80,7 +80,7 @@ func (f fight) isOver(hash string) bool { return f.with == "" || f.hash != "" &&
 
 // under returns what counts under a word. A new one settles what was to and fro; corrections count whatever is wanted.
 func (f fight) under(word string) fight {
-	if f.word == word {
+	if f.word == word || word == unmarked {
 		return f
 	}
 	f.word, f.flaps = word, false

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,11 +35,15 @@ type arena struct {
 	version int
 	applied []time.Duration // since the beginning
 	refuses error
+	going   bool // the owner is on its way out
 	// word is what the owner's controller left on it, empty for an owner without one.
 	word string
 }
 
 var beginning = time.Unix(1000, 0)
+
+// stolen is the word of an owner that somebody took the mark of its controller from.
+const stolen = "stolen"
 
 func newArena(t *testing.T) *arena {
 	t.Helper()
@@ -73,7 +78,10 @@ func (a *arena) Patch(_ context.Context, obj client.Object, patch client.Patch, 
 // Get tells who manages which field.
 func (a *arena) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	if a.live == nil {
-		obj.SetUID(ownerUID) // the owner, which is not going
+		obj.SetUID(ownerUID) // the owner
+		if a.going {
+			obj.SetDeletionTimestamp(&metav1.Time{Time: beginning})
+		}
 		return nil
 	}
 	obj.SetUID(ownerUID)
@@ -96,9 +104,8 @@ func (a *arena) pass(label string) Result {
 	a.t.Helper()
 	owner := testOwner()
 	if a.word != "" {
-		yes := true
-		owner.OwnerReferences = []metav1.OwnerReference{{Name: "graph", UID: "graph", Controller: &yes}}
-		owner.Annotations = map[string]string{names.AnnotationAppliedHash: a.word}
+		owner.OwnerReferences = []metav1.OwnerReference{{Name: "graph", UID: "graph", Controller: new(true)}}
+		owner.Annotations = map[string]string{names.AnnotationAppliedHash: strings.TrimSuffix(a.word, stolen)}
 	}
 	desired := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"a": label}}}
 	intent, err := Prepare(a.applier.scheme, owner, desired, belonging.Owned)
@@ -186,6 +193,7 @@ func TestContentThatChangesToAndFroIsSlowedDown(t *testing.T) {
 	var result Result
 	for i := range 3000 {
 		a.now.SetTime(a.now.Now().Add(100 * time.Millisecond))
+		a.word = []string{stolen, "the same"}[i%2] // whoever changes the owner may take its hash as well
 		result = a.pass([]string{"theirs", "ours"}[i%2])
 		if i == 2 && len(a.applied) != 3 {
 			t.Errorf("%d of the first three changes were made at once", len(a.applied))
@@ -325,6 +333,20 @@ func TestWhatIsTakenAwayAgainAndAgainIsMadeAgainNowAndThen(t *testing.T) {
 
 // recentTrust is how long recent believes in an object that the cache does not show.
 const recentTrust = 5 * time.Second
+
+// TestWhatIsNotWrittenIsNoFight has an owner that goes: its child is not made again, however often somebody looks.
+func TestWhatIsNotWrittenIsNoFight(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	a.pass("ours")
+	a.live, a.going, a.applied = nil, true, nil
+	for range 10 {
+		a.now.SetTime(a.now.Now().Add(recentTrust))
+		if result := a.pass("ours"); len(a.applied) > 0 || len(result.Contested) > 0 {
+			t.Fatalf("%d writes, contested %v", len(a.applied), result.Contested)
+		}
+	}
+}
 
 func TestWhatWasRefusedIsNoFight(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,7 +130,14 @@ func (a *Applier) isOutdated(ctx context.Context, owner client.Object) (bool, er
 		return false, fmt.Errorf("read %s %q: %w", kind.Kind, owner.GetName(), err)
 	}
 	return live.UID != owner.GetUID() || live.DeletionTimestamp != nil || live.Generation != owner.GetGeneration() ||
-		!maps.Equal(live.Annotations, owner.GetAnnotations()), nil
+		!maps.Equal(switches(live), switches(owner)), nil
+}
+
+// switches are the annotations that a plan depends on. Others stamp theirs as they like, and nothing waits for those.
+func switches(owner client.Object) map[string]string {
+	read := maps.Clone(owner.GetAnnotations())
+	maps.DeleteFunc(read, func(key, _ string) bool { return !strings.HasPrefix(key, names.SwitchPrefix) })
+	return read
 }
 
 // isGoing asks the API server whether an owner is on its way out, or gone, or was made by a graph of which that is true.

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,8 +60,11 @@ func word(owner client.Object) string {
 	if metav1.GetControllerOf(owner) == nil {
 		return ""
 	}
-	return owner.GetAnnotations()[names.AnnotationAppliedHash]
+	return cmp.Or(owner.GetAnnotations()[names.AnnotationAppliedHash], unmarked)
 }
+
+// unmarked is the word of an owner that somebody took the hash from: its controller has not said anything else.
+const unmarked = "unmarked"
 
 // contest adds to a result with whom the children of a stage are being fought over.
 func (a *Applier) contest(stage []Intent, result *Result) {

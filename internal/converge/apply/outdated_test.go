@@ -49,6 +49,7 @@ func TestWhatIsNoLongerWantedIsDeletedOnlyForAnOwnerThatIsUpToDate(t *testing.T)
 		"as it is known":  {change: func(*newest) {}, deleted: 1},
 		"a newer spec":    {change: func(n *newest) { n.owner.Generation++ }},
 		"newer notes":     {change: func(n *newest) { n.owner.Annotations = map[string]string{"nvidia.com/enable-grove": "false"} }},
+		"notes of others": {change: func(n *newest) { n.owner.Annotations = map[string]string{"example.com/seen": "now"} }, deleted: 1},
 		"a successor":     {change: func(n *newest) { n.owner.UID = "another" }},
 		"on its way out":  {change: func(n *newest) { n.owner.DeletionTimestamp = &metav1.Time{Time: beginning} }},
 		"nobody can tell": {change: func(n *newest) { n.err = errors.New("the API server is away") }, failed: true},
