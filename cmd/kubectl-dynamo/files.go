@@ -36,7 +36,8 @@ func (s *sources) bind(cmd *cobra.Command) {
 	f.BoolVarP(&s.recursive, "recursive", "R", false, "also read the directories below those of -f")
 	f.StringVarP(&s.namespace, "namespace", "n", "", "namespace of objects that name none (default \"default\")")
 	f.StringVar(&s.config, "config", "", "the operator's configuration file; without it, the defaults of its flags")
-	f.StringSliceVar(&s.capabilities, "capabilities", nil, "APIs that the cluster has: "+strings.Join(capabilities(), ", "))
+	f.StringSliceVar(&s.capabilities, "capabilities", nil, "APIs that the cluster has: "+strings.Join(capabilities(), ", ")+
+		"; what a graph asks for by istio, inferencepool or monitoring is rendered in any case, as the operator applies it")
 }
 
 func capabilities() []string {

@@ -6,6 +6,7 @@ package admission
 import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 )
@@ -16,6 +17,10 @@ func componentRules() []Rule {
 		{
 			Name: "component-name", Kinds: components(), Level: Refusal, Places: everywhere &^ Schema, check: on(componentName),
 			Says: "The name of a component is that of its Service.",
+		},
+		{
+			Name: "component-labels", Kinds: components(), Level: Refusal, Places: everywhere &^ Schema, check: on(componentLabels),
+			Says: "The Dynamo namespace that a component joins, and its `serviceName`, are valid label values.",
 		},
 		{
 			Name: "picker-in-graph", Kinds: components(), Level: Refusal, Places: everywhere &^ Schema, check: on(pickerInGraph),
@@ -30,8 +35,26 @@ func componentRules() []Rule {
 
 func componentName(c *v1alpha1.DynamoComponentDeployment) field.ErrorList {
 	var errs field.ErrorList
-	for _, problem := range validation.IsDNS1123Label(nameOf(c)) {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), c.Name, "a component's name is that of its Service: "+problem))
+	for _, child := range servicesOf(nameOf(c), &c.Spec.DynamoComponentDeploymentSharedSpec) {
+		for _, problem := range validation.IsDNS1123Label(child) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), child, "a component's name is that of its Services: "+problem))
+		}
+	}
+	return errs
+}
+
+func componentLabels(c *v1alpha1.DynamoComponentDeployment) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range validation.IsValidLabelValue(c.Spec.ServiceName) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "serviceName"), c.Spec.ServiceName, "is used as a label value: "+problem))
+	}
+	namespace, at := joined(c), field.NewPath("metadata", "name")
+	why := "namespace and name together are used as a label value, unless spec.dynamoNamespace is set: "
+	if namespace == ptr.Deref(c.Spec.DynamoNamespace, "") {
+		at, why = field.NewPath("spec", "dynamoNamespace"), "is used as a label value: "
+	}
+	for _, problem := range validation.IsValidLabelValue(namespace) {
+		errs = append(errs, field.Invalid(at, namespace, why+problem))
 	}
 	return errs
 }

@@ -85,8 +85,12 @@ func nameOf(obj metav1.Object) string {
 
 // children are the names of a service's Services, each of which it must have to itself.
 func children(g *v1alpha1.DynamoGraphDeployment, service string) []string {
-	name := names.Component(nameOf(g), service)
-	if s := g.Spec.Services[service]; s == nil || s.Annotations[names.AnnotationStealingTrafficDebug] != names.True {
+	return servicesOf(names.Component(nameOf(g), service), g.Spec.Services[service])
+}
+
+// servicesOf are the names of the Services of a component.
+func servicesOf(name string, spec *v1alpha1.DynamoComponentDeploymentSharedSpec) []string {
+	if spec == nil || spec.Annotations[names.AnnotationStealingTrafficDebug] != names.True {
 		return []string{name}
 	}
 	return []string{name, names.ProductionService(name), names.DebugWorkload(name)}

@@ -142,7 +142,7 @@ func TestAnUpdateIsBlamedForNewProblemsOnly(t *testing.T) {
 		t.Errorf("one new problem at %s, and %v", at, got.Errors)
 	}
 	owned := &v1alpha1.DynamoComponentDeployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "gate", OwnerReferences: []metav1.OwnerReference{{Kind: graphKind, Name: "chat"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gate", OwnerReferences: []metav1.OwnerReference{{Kind: graphKind, Name: "chat"}}},
 		Spec: v1alpha1.DynamoComponentDeploymentSpec{DynamoComponentDeploymentSharedSpec: v1alpha1.DynamoComponentDeploymentSharedSpec{
 			ComponentType: v1alpha1.ComponentTypeEPP, EPPConfig: &v1alpha1.EPPConfig{ConfigMapRef: &corev1.ConfigMapKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "m"}, Key: "k",

@@ -89,7 +89,7 @@ func serviceRules() []Rule {
 		},
 		{
 			Name: "shared-memory-not-zero", Kinds: services(), Level: Refusal, Places: everywhere &^ Schema, Reference: true, check: eachPart(sharedMemorySize),
-			Says: "The size of `sharedMemory` is not zero.",
+			Says: "The size of `sharedMemory` is more than nothing.",
 		},
 		{
 			Name: "resource-amounts", Kinds: services(), Level: Refusal, Places: everywhere &^ Schema, check: eachPart(amounts),
@@ -150,10 +150,10 @@ func sharedMemoryGiven(p part) field.ErrorList {
 
 func sharedMemorySize(p part) field.ErrorList {
 	m := p.SharedMemory
-	if m == nil || m.Disabled || m.Size.Format == "" || !m.Size.IsZero() {
+	if m == nil || m.Disabled || m.Size.Format == "" || m.Size.Sign() > 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(p.at.Child("sharedMemory", "size"), m.Size.String(), "must not be zero: give a size, or set disabled")}
+	return field.ErrorList{field.Invalid(p.at.Child("sharedMemory", "size"), m.Size.String(), "must be more than nothing: give a size, or set disabled")}
 }
 
 func amounts(p part) field.ErrorList {
@@ -162,10 +162,6 @@ func amounts(p part) field.ErrorList {
 	}
 	at := p.at.Child("resources")
 	errs := items(p.Resources.Limits, at.Child("limits"))
-	if l := p.Resources.Limits; l != nil && l.GPU != "" {
-		errs = append(errs, quantity(at.Child("limits", "gpu"), l.GPU)...)
-	}
-	// Requested GPUs are left to whoever renders: they count only where there is no limit.
 	return append(errs, items(p.Resources.Requests, at.Child("requests"))...)
 }
 
@@ -180,6 +176,9 @@ func items(item *v1alpha1.ResourceItem, at *field.Path) field.ErrorList {
 	}
 	if item.Memory != "" {
 		errs = append(errs, quantity(at.Child("memory"), item.Memory)...)
+	}
+	if item.GPU != "" {
+		errs = append(errs, quantity(at.Child("gpu"), item.GPU)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
 		errs = append(errs, quantity(at.Child("custom").Key(name), item.Custom[name])...)

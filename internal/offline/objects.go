@@ -241,6 +241,9 @@ func (w *work) add(d Document, owner client.Object, stages render.Stages) {
 	}
 }
 
+// claimKind is made once and belongs to whoever was first.
+var claimKind = schema.GroupKind{Kind: "PersistentVolumeClaim"}
+
 func (w *work) take(d Document, object *unstructured.Unstructured, shared bool) {
 	id := identity{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}
 	other, ok := w.taken[id]
@@ -250,6 +253,7 @@ func (w *work) take(d Document, object *unstructured.Unstructured, shared bool) 
 		w.objects = append(w.objects, object)
 	case shared && other.shared:
 		joinOwners(other.object, object)
+	case id.kind == claimKind: // whoever comes second finds it, and leaves it as it is
 	default:
 		w.refuse(d, other.document, id)
 	}

@@ -30,7 +30,7 @@ func adapters(g *v1alpha1.DynamoGraphDeployment) []Object {
 				Labels: map[string]string{names.LabelGraph: g.Name, names.LabelComponent: service},
 			},
 			Spec: v1alpha1.DynamoGraphDeploymentScalingAdapterSpec{
-				Replicas: ptr.Deref(spec.Replicas, 1),
+				Replicas: ptr.Deref(Replicas(g, service), 1),
 				DGDRef:   v1alpha1.DynamoGraphDeploymentServiceRef{Name: g.Name, ServiceName: service},
 			},
 		}})

@@ -4,6 +4,8 @@
 package render
 
 import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/belonging"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
@@ -17,12 +19,14 @@ func RetainsClaims(g *v1alpha1.DynamoGraphDeployment) bool {
 
 // claims renders the claims that the graph makes. One that is to stay carries the name of its graph, because nothing else
 // will tell then whose data it holds.
-func claims(g *v1alpha1.DynamoGraphDeployment) []Object {
+func claims(g *v1alpha1.DynamoGraphDeployment) ([]Object, field.ErrorList) {
 	var objects []Object
-	for _, p := range g.Spec.PVCs {
+	var errs field.ErrorList
+	for i, p := range g.Spec.PVCs {
 		if p.Name == nil || p.Create == nil || !*p.Create {
 			continue
 		}
+		errs = append(errs, storage.Unsound(p, field.NewPath("spec", "pvcs").Index(i))...)
 		claim := Object{Object: storage.Claim(g.Namespace, p), Belonging: belonging.Once}
 		if RetainsClaims(g) {
 			claim.Belonging = belonging.Retained
@@ -30,5 +34,5 @@ func claims(g *v1alpha1.DynamoGraphDeployment) []Object {
 		}
 		objects = append(objects, claim)
 	}
-	return objects
+	return objects, errs
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/input"
+	"github.com/dynamo-operator/dynamo-operator/internal/render/network"
 	"github.com/dynamo-operator/dynamo-operator/internal/render/workload/grove"
 )
 
@@ -43,7 +44,7 @@ func cliqueSet(g *v1alpha1.DynamoGraphDeployment, components []input.Component, 
 			objects = append(objects, serves(c)...)
 		}
 		if c.IsFrontend() {
-			objects = append(objects, published(c)...)
+			errs, objects = append(errs, network.Unreachable(c)...), append(objects, published(c)...)
 		}
 	}
 	return objects, errs

@@ -29,6 +29,7 @@ func Component(c input.Component) (Stages, field.ErrorList) {
 	workloads, pods, errs := workload(c)
 	guard, problems := guarded(c, pods)
 	errs = append(errs, problems...)
+	errs = append(errs, network.Unreachable(c)...)
 	planner := c.Graph == "" && c.Is(v1alpha1.ComponentTypePlanner) && c.Settings.ClusterWide
 	if planner && c.Settings.PlannerClusterRole == "" {
 		errs = append(errs, roleMissing(c.Path, "--planner-cluster-role-name"))

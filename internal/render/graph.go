@@ -4,10 +4,14 @@
 package render
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -25,7 +29,8 @@ import (
 // Every component is rendered to its end, so that a graph is made whole or not at all.
 func Graph(g *v1alpha1.DynamoGraphDeployment, in input.Graph) (Stages, field.ErrorList) {
 	accounts, rest, errs := graphAccess(g, in)
-	rest = append(rest, claims(g)...)
+	volumes, problems := claims(g)
+	rest, errs = append(rest, volumes...), append(errs, problems...)
 	picker, problems := endpointPicker(g, in)
 	errs = append(errs, problems...)
 	rest = append(rest, picker...)
@@ -51,6 +56,7 @@ func graphWorkloads(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]Object
 		objects, problems := cliqueSet(g, components, in)
 		return objects, append(errs, problems...)
 	}
+	errs = append(errs, taken(components)...)
 	var objects []Object
 	for i, c := range components {
 		_, problems := Component(c)
@@ -58,6 +64,24 @@ func graphWorkloads(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]Object
 		objects = append(objects, Object{Object: dcds[i]})
 	}
 	return objects, errs
+}
+
+// taken refuses services whose Service has a name that the group of another one needs: LeaderWorkerSet calls the Service by which
+// the nodes of a group find each other like the group, which is numbered, and takes whatever Service has that name for it.
+func taken(components []input.Component) field.ErrorList {
+	var errs field.ErrorList
+	for _, group := range components {
+		for _, other := range components {
+			number, ok := strings.CutPrefix(other.Name, group.Name+"-")
+			if _, err := strconv.ParseUint(number, 10, 31); !group.Spec.IsMultinode() || !ok || err != nil {
+				continue
+			}
+			errs = append(errs, field.Invalid(other.Path, other.Name, fmt.Sprintf(
+				"replicas of %s, which span several nodes, have Services called %s-0, %s-1 and so on: give one of the two another name",
+				group.Path, group.Name, group.Name)))
+		}
+	}
+	return errs
 }
 
 // services are the services of a graph as components, in the order of their names. Those that cannot be viewed so are
@@ -150,6 +174,9 @@ func endpointPicker(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]Object
 		return nil, nil
 	}
 	p := network.Picker{Namespace: g.Namespace, Graph: g.Name, Service: name, Spec: spec, Production: production(g, in)}
+	if errs := otherPickers(g, name); len(errs) > 0 {
+		return nil, errs
+	}
 	config, err := network.PickerConfig(p)
 	if err != nil {
 		at := field.NewPath("spec", "services").Key(name).Child("eppConfig", "config")
@@ -160,6 +187,23 @@ func endpointPicker(g *v1alpha1.DynamoGraphDeployment, in input.Graph) ([]Object
 		objects = append(objects, Object{Object: config})
 	}
 	return objects, nil
+}
+
+// otherPickers refuses pickers with a configuration of their own: a graph has one ConfigMap for it, which is that of the first.
+func otherPickers(g *v1alpha1.DynamoGraphDeployment, first string) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(g.Spec.Services)) {
+		spec := g.Spec.Services[name]
+		if name == first || spec == nil || spec.ComponentType != v1alpha1.ComponentTypeEPP || spec.EPPConfig == nil || spec.EPPConfig.Config == nil {
+			continue
+		}
+		if of := g.Spec.Services[first].EPPConfig; of == nil || !equality.Semantic.DeepEqual(of.Config, spec.EPPConfig.Config) {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "services").Key(name).Child("eppConfig", "config"),
+				fmt.Sprintf("the ConfigMap of the graph's pickers has the configuration of service %q: "+
+					"put this one into a ConfigMap of your own and name it by configMapRef", first)))
+		}
+	}
+	return errs
 }
 
 // production is the workload that serves while the graph's frontend is debugged and keeps its traffic, empty otherwise. A
@@ -222,7 +266,7 @@ func ComponentOf(g *v1alpha1.DynamoGraphDeployment, service string, in input.Gra
 			spec.Ingress = network.DefaultIngress(g.Name, in.Settings)
 		}
 	}
-	errs := applyDeploymentConfig(service, spec, path)
+	errs := applyDeploymentConfig(service, spec, configPath(g, service, path))
 	return &v1alpha1.DynamoComponentDeployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: names.Component(g.Name, service), Namespace: g.Namespace, Labels: maps.Clone(spec.Labels),

@@ -169,7 +169,14 @@ func (r *recorder) Patch(_ context.Context, object client.Object, patch client.P
 	return r.record(text)
 }
 
+// Create makes what is not there yet: of what is made once, the first counts.
 func (r *recorder) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	r.mu.Lock()
+	_, there := r.objects[recent.KeyOf(object.GetObjectKind().GroupVersionKind().GroupKind(), object)]
+	r.mu.Unlock()
+	if there {
+		return apierrors.NewAlreadyExists(schema.GroupResource{}, object.GetName())
+	}
 	text, err := json.Marshal(object)
 	if err != nil {
 		return err

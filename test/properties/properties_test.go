@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 const (
 	seeds       = 300
 	serverSeeds = 25
+	oddSeeds    = 400
 )
 
 var settings = input.Settings{
@@ -45,12 +48,19 @@ var settings = input.Settings{
 // everything renders a graph to its end.
 func everything(t *testing.T, g *v1alpha1.DynamoGraphDeployment) []client.Object {
 	t.Helper()
-	if problems := admission.Graph(g); len(problems) > 0 {
+	objects, problems := rendered(g)
+	if len(problems) > 0 {
 		t.Fatalf("the generator made an invalid graph: %v", problems.ToAggregate())
 	}
-	stages, problems := render.Graph(g, input.Graph{Settings: settings})
-	if len(problems) > 0 {
-		t.Fatalf("render: %v", problems.ToAggregate())
+	return objects
+}
+
+// rendered is what becomes of a graph, or why nothing does.
+func rendered(g *v1alpha1.DynamoGraphDeployment) ([]client.Object, field.ErrorList) {
+	problems := admission.Graph(g)
+	stages, more := render.Graph(g, input.Graph{Settings: settings})
+	if problems = append(problems, more...); len(problems) > 0 {
+		return nil, problems
 	}
 	var objects []client.Object
 	for _, obj := range slices.Concat(stages...) {
@@ -59,15 +69,15 @@ func everything(t *testing.T, g *v1alpha1.DynamoGraphDeployment) []client.Object
 		if !ok {
 			continue
 		}
-		inner, problems := render.Component(input.FromDeployment(c, settings, nil))
-		if len(problems) > 0 {
-			t.Fatalf("render component %s: %v", c.Name, problems.ToAggregate())
+		inner, problems := render.Component(input.FromDeployment(c, settings, field.NewPath("spec")))
+		if len(problems) > 0 { // a graph is made whole, or not at all
+			return nil, field.ErrorList{field.InternalError(nil, fmt.Errorf("component %s: %w", c.Name, problems.ToAggregate()))}
 		}
 		for _, child := range slices.Concat(inner...) {
 			objects = append(objects, child.Object)
 		}
 	}
-	return objects
+	return objects, nil
 }
 
 func forEachSeed(t *testing.T, n int, check func(t *testing.T, seed uint64)) {
@@ -178,6 +188,33 @@ func TestTheAPIServerAcceptsEveryObject(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhatTheAPIServerWouldRefuseIsRefusedBeforeAnythingIsMade has users get things wrong: what is rendered at all is accepted whole.
+func TestWhatTheAPIServerWouldRefuseIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	ns, made := harness.Namespace(t), 0
+	api := client.NewDryRunClient(harness.Client(t))
+	for seed := range uint64(oddSeeds) {
+		objects, problems := rendered(builders.NewGenerator(seed).Odd(ns, "g"))
+		for _, problem := range problems {
+			if problem.Type == field.ErrorTypeInternal || !strings.HasPrefix(problem.Field, "spec.") {
+				t.Errorf("seed %d: %v names no field of the user's", seed, problem)
+			}
+		}
+		if len(problems) == 0 {
+			made++
+		}
+		for _, obj := range objects {
+			obj.SetOwnerReferences(nil)
+			if err := api.Create(t.Context(), obj); err != nil {
+				t.Errorf("seed %d: %T %s: %v", seed, obj, obj.GetName(), err)
+			}
+		}
+	}
+	if made < oddSeeds/10 || made > oddSeeds*9/10 {
+		t.Errorf("%d of %d graphs could be made, which tells little", made, oddSeeds)
+	}
 }
 
 func TestEveryServiceTypeIsAmongTheGenerated(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/internal/converge/recent"
 	"github.com/dynamo-operator/dynamo-operator/internal/explain"
 	"github.com/dynamo-operator/dynamo-operator/internal/names"
+	"github.com/dynamo-operator/dynamo-operator/internal/render"
 	"github.com/dynamo-operator/dynamo-operator/internal/rollout"
 )
 
@@ -125,13 +126,13 @@ func (r *Reconciler) clique(
 		if err := r.get(ctx, key, group); err != nil {
 			return Service{}, err
 		}
-		report = asScalingGroup(key.Name, spec.Replicas, group, set)
+		report = asScalingGroup(key.Name, render.Replicas(g, service), group, set)
 	} else {
 		clique := &grovev1alpha1.PodClique{}
 		if err := r.get(ctx, key, clique); err != nil {
 			return Service{}, err
 		}
-		report = asClique(key.Name, spec.Replicas, clique, set)
+		report = asClique(key.Name, render.Replicas(g, service), clique, set)
 	}
 	report.Restart = restartOf(set, service)
 	if report.Why == "" {
@@ -174,7 +175,7 @@ func nextRestart(g *v1alpha1.DynamoGraphDeployment, seen Seen) rollout.Restart {
 func (r *Reconciler) scale(ctx context.Context, g *v1alpha1.DynamoGraphDeployment, place Place, seen Seen) []apply.Failure {
 	var failures []apply.Failure
 	for name, service := range seen.Services {
-		want := g.Spec.Services[name].Replicas
+		want := render.Replicas(g, name)
 		if n, ok := place.Replicas[name]; ok {
 			want = &n
 		}

@@ -4,10 +4,16 @@
 package network
 
 import (
+	"strings"
+
 	networkingv1 "k8s.io/api/networking/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
@@ -51,13 +57,13 @@ func Host(spec *v1alpha1.IngressSpec) string {
 	if suffix == "" {
 		suffix = defaultHostSuffix
 	}
-	return ptr.Deref(spec.HostPrefix, "") + spec.Host + "." + suffix
+	return ptr.Deref(spec.HostPrefix, "") + spec.Host + "." + strings.TrimPrefix(suffix, ".")
 }
 
 // Ingress renders the component's Ingress, nil where it has none.
 func Ingress(c input.Component) *networkingv1.Ingress {
 	spec := c.Spec.Ingress
-	if spec == nil || !spec.Enabled || spec.IngressControllerClassName == nil {
+	if spec == nil || !spec.Enabled || ptr.Deref(spec.IngressControllerClassName, "") == "" {
 		return nil
 	}
 	host := Host(spec)
@@ -86,7 +92,7 @@ func Ingress(c input.Component) *networkingv1.Ingress {
 // VirtualService renders the component's Istio VirtualService, nil where it has none.
 func VirtualService(c input.Component) *unstructured.Unstructured {
 	spec := c.Spec.Ingress
-	if c.Settings.IstioGateway == "" || spec == nil || !spec.Enabled || !spec.UseVirtualService || spec.VirtualServiceGateway == nil {
+	if c.Settings.IstioGateway == "" || spec == nil || !spec.Enabled || !spec.UseVirtualService || ptr.Deref(spec.VirtualServiceGateway, "") == "" {
 		return nil
 	}
 	v := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
@@ -105,4 +111,40 @@ func VirtualService(c input.Component) *unstructured.Unstructured {
 	v.SetLabels(spec.Labels)
 	v.SetAnnotations(spec.Annotations)
 	return v
+}
+
+// Unreachable returns what every API server would refuse of how a component is reached from outside.
+func Unreachable(c input.Component) field.ErrorList {
+	spec := c.Spec.Ingress
+	if Ingress(c) == nil && VirtualService(c) == nil {
+		return nil
+	}
+	at := c.Path.Child("ingress")
+	errs := metavalidation.ValidateLabels(spec.Labels, at.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(spec.Annotations, at.Child("annotations"))...)
+	for _, named := range []struct {
+		name string
+		at   *field.Path
+	}{
+		{ptr.Deref(spec.IngressControllerClassName, ""), at.Child("ingressControllerClassName")},
+		{ptr.Deref(spec.TLS, v1alpha1.IngressTLSSpec{}).SecretName, at.Child("tls", "secretName")},
+	} {
+		if named.name != "" {
+			errs = append(errs, invalid(named.at, named.name, "", validation.IsDNS1123Subdomain(named.name))...)
+		}
+	}
+	host := Host(spec)
+	problems := validation.IsDNS1123Subdomain(host)
+	if strings.Contains(host, "*") {
+		problems = validation.IsWildcardDNS1123Subdomain(host)
+	}
+	return append(errs, invalid(at.Child("host"), host, "prefix, host and suffix together are a host: ", problems)...)
+}
+
+func invalid(at *field.Path, value, because string, problems []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range problems {
+		errs = append(errs, field.Invalid(at, value, because+problem))
+	}
+	return errs
 }

@@ -4,6 +4,9 @@
 package pod
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,7 +22,8 @@ func mainContainer(c input.Component, framework string, main corev1.Container) (
 		env = MergeEnv(env, user.Env)
 		layContainer(&main, user)
 	}
-	main.Env = append(orderEnv(MergeEnv(env, c.Spec.Envs)), engine.Env(c, framework, MergeEnv(env, c.Spec.Envs))...)
+	env = MergeEnv(env, c.Spec.Envs)
+	main.Env = withEngine(orderEnv(env), engine.Env(c, framework, env))
 	if secret := c.Spec.EnvFromSecret; secret != nil && *secret != "" {
 		main.EnvFrom = append(main.EnvFrom, corev1.EnvFromSource{
 			SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: *secret}},
@@ -32,11 +36,22 @@ func mainContainer(c input.Component, framework string, main corev1.Container) (
 		main.ReadinessProbe = c.Spec.ReadinessProbe.DeepCopy()
 	}
 	errs := layResources(&main.Resources, c)
-	if main.Image == "" {
+	if strings.TrimSpace(main.Image) == "" {
 		errs = append(errs, field.Required(c.Path.Child("extraPodSpec", "mainContainer", "image"),
 			"name the image that runs this component"))
 	}
 	return main, errs
+}
+
+// withEngine adds the engine's variables behind all others, or before them where one refers to them.
+func withEngine(env, engines []corev1.EnvVar) []corev1.EnvVar {
+	refers := func(own corev1.EnvVar) bool {
+		return slices.ContainsFunc(env, func(v corev1.EnvVar) bool { return strings.Contains(v.Value, "$("+own.Name+")") })
+	}
+	if slices.ContainsFunc(engines, refers) {
+		return slices.Concat(engines, env)
+	}
+	return append(env, engines...)
 }
 
 func userContainer(c input.Component) *corev1.Container {

@@ -42,13 +42,14 @@ func (o Options) inWorker() bool { return o.Group != nil && o.Group.Role == engi
 // Template renders the pod template of a component.
 func Template(c input.Component, o Options) (corev1.PodTemplateSpec, field.ErrorList) {
 	spec, errs := podSpec(c, o)
-	if o.Debug || c.Switched(names.AnnotationDebugMode) {
+	if o.Debug || c.Switched(names.AnnotationDebugMode) && !c.OnGrove { // the reference has none there
 		addDebugger(&spec, c)
 	}
-	return corev1.PodTemplateSpec{
+	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(c, o), Annotations: podAnnotations(c)},
 		Spec:       spec,
-	}, errs
+	}
+	return template, append(errs, unsound(template, c)...)
 }
 
 func podSpec(c input.Component, o Options) (corev1.PodSpec, field.ErrorList) {

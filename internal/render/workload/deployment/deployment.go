@@ -7,6 +7,7 @@ package deployment
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,12 @@ func Render(c input.Component) ([]*appsv1.Deployment, field.ErrorList) {
 
 func render(c input.Component, o pod.Options, replicas *int32) (*appsv1.Deployment, field.ErrorList) {
 	template, errs := pod.Template(c, o)
+	if is := template.Labels[names.LabelSelector]; is != o.Workload {
+		errs = append(errs, field.Invalid(c.Path.Child("extraPodMetadata", "labels").Key(names.LabelSelector), is,
+			"the workload finds its pods by this label: remove it"))
+	}
+	rollout, problems := strategy(c)
+	errs = append(errs, problems...)
 	annotations := c.ObjectAnnotations()
 	if !c.World.IsEmpty() {
 		found, err := json.Marshal(c.World)
@@ -51,25 +58,45 @@ func render(c input.Component, o pod.Options, replicas *int32) (*appsv1.Deployme
 		Spec: appsv1.DeploymentSpec{
 			Replicas: replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{names.LabelSelector: o.Workload}},
-			Strategy: strategy(c),
+			Strategy: rollout,
 			Template: template,
 		},
 	}, errs
 }
 
 // strategy reads the rollout annotations. A text that is no known strategy means a rolling update, as it always did.
-func strategy(c input.Component) appsv1.DeploymentStrategy {
+func strategy(c input.Component) (appsv1.DeploymentStrategy, field.ErrorList) {
 	if c.Spec.Annotations[names.AnnotationStrategy] == string(appsv1.RecreateDeploymentStrategyType) {
-		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+		return appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, nil
 	}
 	annotations := c.ObjectAnnotations()
-	return appsv1.DeploymentStrategy{
-		Type: appsv1.RollingUpdateDeploymentStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxSurge:       share(annotations[names.AnnotationMaxSurge]),
-			MaxUnavailable: share(annotations[names.AnnotationMaxUnavailable]),
-		},
+	rolling := &appsv1.RollingUpdateDeployment{
+		MaxSurge:       share(annotations[names.AnnotationMaxSurge]),
+		MaxUnavailable: share(annotations[names.AnnotationMaxUnavailable]),
 	}
+	at := c.Path.Child("annotations")
+	more, errs := amount(rolling.MaxSurge, at.Key(names.AnnotationMaxSurge))
+	fewer, problems := amount(rolling.MaxUnavailable, at.Key(names.AnnotationMaxUnavailable))
+	errs = append(errs, problems...)
+	switch {
+	case len(errs) > 0:
+	case more == 0 && fewer == 0:
+		errs = append(errs, field.Invalid(at.Key(names.AnnotationMaxUnavailable), rolling.MaxUnavailable.String(),
+			"must not be 0 where "+names.AnnotationMaxSurge+" is 0: no pod could ever be replaced"))
+	case fewer > 100 && rolling.MaxUnavailable.Type == intstr.String:
+		errs = append(errs, field.Invalid(at.Key(names.AnnotationMaxUnavailable), rolling.MaxUnavailable.String(), "must not be more than 100%"))
+	}
+	return appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: rolling}, errs
+}
+
+// amount is a number of pods, or of percents of them, that is not negative.
+func amount(share *intstr.IntOrString, at *field.Path) (int, field.ErrorList) {
+	text := strings.TrimSuffix(share.String(), "%")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || share.Type == intstr.String && !strings.HasSuffix(share.StrVal, "%") {
+		return 0, field.ErrorList{field.Invalid(at, share.String(), `must be a number of pods such as "1", or a share of them such as "25%"`)}
+	}
+	return n, nil
 }
 
 func share(text string) *intstr.IntOrString {

@@ -48,7 +48,7 @@ func cliqueOf(set *grovev1alpha1.PodCliqueSet, name string) *grovev1alpha1.PodCl
 
 func TestALiveSetKeepsWhatGroveDoesNotLetChange(t *testing.T) {
 	t.Parallel()
-	g := Graph{Name: "g", Namespace: "ns", Components: []input.Component{component("a", "trtllm", 3), component("b", "sglang", 1)}}
+	g := Graph{Name: "g", Namespace: "ns", Settings: input.Settings{SSHSecret: "mpi"}, Components: []input.Component{component("a", "trtllm", 3), component("b", "sglang", 1)}}
 	live := render(t, g)
 	// As another release made it: a smaller gang, another start, another order, another scheduler.
 	cliqueOf(live, "a-wkr").Spec.MinAvailable = new(int32(1))
@@ -81,7 +81,7 @@ func TestALiveSetKeepsWhatGroveDoesNotLetChange(t *testing.T) {
 
 func TestTheOrderOfCliquesIsFreeWhereTheyStartInAnyOrder(t *testing.T) {
 	t.Parallel()
-	g := Graph{Name: "g", Namespace: "ns", Components: []input.Component{component("a", "sglang", 1), component("b", "sglang", 1)}}
+	g := Graph{Name: "g", Namespace: "ns", Settings: input.Settings{SSHSecret: "mpi"}, Components: []input.Component{component("a", "sglang", 1), component("b", "sglang", 1)}}
 	g.Live = render(t, g)
 	slices.Reverse(g.Live.Spec.Template.Cliques)
 	if got := render(t, g).Spec.Template.Cliques[0].Name; got != "a" {
@@ -102,7 +102,7 @@ func TestWhatNeedsAnotherSetIsRefusedWithTheWayOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := component("a", "sglang", 3)
-			g := Graph{Name: "g", Namespace: "ns", Components: []input.Component{c}, Queue: "q"}
+			g := Graph{Name: "g", Namespace: "ns", Settings: input.Settings{SSHSecret: "mpi"}, Components: []input.Component{c}, Queue: "q"}
 			g.Live = render(t, g)
 			tc.change(&g.Components[0])
 			_, errs := Render(g)
@@ -115,7 +115,7 @@ func TestWhatNeedsAnotherSetIsRefusedWithTheWayOut(t *testing.T) {
 
 func TestKAIKeepsItsQueueAfterItLeft(t *testing.T) {
 	t.Parallel()
-	g := Graph{Name: "g", Namespace: "ns", Components: []input.Component{component("a", "sglang", 1)}, Queue: "q"}
+	g := Graph{Name: "g", Namespace: "ns", Settings: input.Settings{SSHSecret: "mpi"}, Components: []input.Component{component("a", "sglang", 1)}, Queue: "q"}
 	g.Live = render(t, g)
 	g.Queue = ""
 	if clique := cliqueOf(render(t, g), "a"); clique.Spec.PodSpec.SchedulerName != names.KAIScheduler || clique.Labels[names.LabelQueue] != "q" {
