@@ -7,8 +7,9 @@
 #                          20 graphs each, one after another, for FIGHT (default 5m) each
 #
 # SHARD (i/n) runs one part of n. LEDGER keeps what was done; a second run with the same one runs only what is missing.
-# Both store their results in docs, a full run without SHARD; each keeps the rows of the other. BINARY and ARGUMENTS name another operator to be driven as a black
-# box; its results are not stored.
+# Both store their results in docs if all of it passed, a full run without SHARD, a soak what is as large as is asked for (see
+# test/faults/tables.go); each keeps the rows of the other. BINARY and ARGUMENTS name another operator to be driven as a black box; its
+# results are not stored.
 set -eu
 
 which=${1:-full}

@@ -162,6 +162,10 @@ func amounts(p part) field.ErrorList {
 	}
 	at := p.at.Child("resources")
 	errs := items(p.Resources.Limits, at.Child("limits"))
+	if l := p.Resources.Limits; l != nil && l.GPU != "" {
+		errs = append(errs, quantity(at.Child("limits", "gpu"), l.GPU)...)
+	}
+	// Requested GPUs are left to whoever renders: they count only where there is no limit.
 	return append(errs, items(p.Resources.Requests, at.Child("requests"))...)
 }
 
@@ -176,9 +180,6 @@ func items(item *v1alpha1.ResourceItem, at *field.Path) field.ErrorList {
 	}
 	if item.Memory != "" {
 		errs = append(errs, quantity(at.Child("memory"), item.Memory)...)
-	}
-	if item.GPU != "" {
-		errs = append(errs, quantity(at.Child("gpu"), item.GPU)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Custom)) {
 		errs = append(errs, quantity(at.Child("custom").Key(name), item.Custom[name])...)

@@ -137,10 +137,10 @@ func TestWhatTheAPIServerRefusesIsShownOnComponentAndGraph(t *testing.T) {
 	harness.SimulateDeployments(t, ns)
 	harness.StartOperator(t, ns)
 	g := builders.TwoComponents(ns, "chat").Obj()
-	// The CRD has no say about names of volumes; the API server has, when the Deployment arrives.
-	g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "Not_A_Label"}}}
+	// The CRD has no say about labels of nodes; the API server has, when the Deployment arrives.
+	g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = &corev1.PodSpec{NodeSelector: map[string]string{"Not A Label": "x"}}
 	create(t, g)
-	condition := awaitMessage(t, ns, "chat", "Not_A_Label")
+	condition := awaitMessage(t, ns, "chat", "Not A Label")
 	if condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, "chat-decode") {
 		t.Errorf("condition %v does not name the component", condition)
 	}

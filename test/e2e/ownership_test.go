@@ -216,9 +216,9 @@ func TestWhatRunsIsCountedWhileAChangeIsRefused(t *testing.T) {
 	create(t, builders.TwoComponents(ns, "chat").Obj())
 	harness.AwaitReady(t, ns, "chat")
 	change(t, ns, "chat", func(g *v1alpha1.DynamoGraphDeployment) {
-		g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "Not_A_Label"}}}
+		g.Spec.Services["Decode"].ExtraPodSpec.PodSpec = &corev1.PodSpec{NodeSelector: map[string]string{"Not A Label": "x"}}
 	})
-	awaitMessage(t, ns, "chat", "Not_A_Label")
+	awaitMessage(t, ns, "chat", "Not A Label")
 	g := get(t, ns, "chat")
 	if n := g.Status.Services["Decode"].AvailableReplicas; n == nil || *n != 1 {
 		t.Errorf("status counts %v available replicas, one runs", n)

@@ -42,10 +42,10 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 		graphs, calm, times = *crowd, *idle, restarts
 	}
 	size := fmt.Sprintf("%d graphs", graphs)
-	rest := &Result{Goal: "L10", Scenario: size + " at rest", Fault: "nothing for " + calm.String(), Calm: true}
-	starts := &Result{Goal: "L9", Scenario: size + " at rest", Fault: "operator started anew"}
+	rest := &Result{Goal: "L10", Scenario: size + " at rest", Fault: "nothing for " + calm.String(), Calm: true, Graphs: graphs, Lasting: calm}
+	starts := &Result{Goal: "L9", Scenario: size + " at rest", Fault: "operator started anew", Graphs: graphs}
 	wantsRest := !takesLong() && b.isWanted(t, *rest)
-	storms := b.stormsOf(t, size)
+	storms := b.stormsOf(t, graphs)
 	if !wantsRest && !b.isWanted(t, *starts) && len(storms) == 0 {
 		return
 	}
@@ -96,11 +96,13 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 }
 
 // stormsOf are the rounds of deletions that are to be run.
-func (b *bed) stormsOf(t *testing.T, size string) []*Result {
+func (b *bed) stormsOf(t *testing.T, graphs int) []*Result {
 	t.Helper()
 	var storms []*Result
 	for round := range rounds() {
-		storm := &Result{Goal: "L21", Scenario: size, Fault: "all deleted at once", At: fmt.Sprint("round ", round+1)}
+		storm := &Result{
+			Goal: "L21", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: allDeleted, At: fmt.Sprint("round ", round+1), Graphs: graphs,
+		}
 		if b.isWanted(t, *storm) {
 			storms = append(storms, storm)
 		}
@@ -182,7 +184,7 @@ func TestANamespaceGoesWithItsGraphs(t *testing.T) {
 	}
 	for round := range rounds() {
 		r := &Result{
-			Goal: "L21", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: "namespace deleted", At: fmt.Sprint("round ", round+1),
+			Goal: "L21", Scenario: fmt.Sprintf("%d graphs", graphs), Fault: namespaceDeleted, At: fmt.Sprint("round ", round+1), Graphs: graphs,
 		}
 		if b.isWanted(t, *r) {
 			t.Run(r.At, func(t *testing.T) {

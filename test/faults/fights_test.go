@@ -77,7 +77,7 @@ func TestAFightIsNotEscalated(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(fights)) {
 		r := &Result{Goal: "L16", Scenario: "a fight over the " + name, Fault: "antagonist"}
 		if *full {
-			r.Fault = fmt.Sprintf("antagonist of %d graphs for %s", *fighting, *fightFor)
+			r.Fault, r.Graphs, r.Lasting = fmt.Sprintf("antagonist of %d graphs for %s", *fighting, *fightFor), *fighting, *fightFor
 		}
 		if !isPicked(r.Cell(), oneFightIn) || !b.isWanted(t, *r) {
 			continue

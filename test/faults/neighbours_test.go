@@ -114,9 +114,10 @@ const (
 	besideHeld = 5 * time.Second
 )
 
-// TestASlowWebhookOfOthersHoldsNobodyElse has Deployments of many graphs wait for a webhook that never answers.
+// TestASlowWebhookOfOthersHoldsNobodyElse has Deployments of many graphs wait for a webhook that never answers. It measures, so that a
+// full run has it run beside no other test.
 func TestASlowWebhookOfOthersHoldsNobodyElse(t *testing.T) {
-	t.Parallel()
+	besideOthers(t)
 	b := theBed(t)
 	r := &Result{Goal: "L5", Scenario: "create deployments", Fault: "webhook of others does not answer"}
 	if !b.isWanted(t, *r) {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Result is what became of one fault.
@@ -34,6 +35,9 @@ type Result struct {
 	Absent bool `json:"-"`
 	// Calm says that nothing is injected on purpose.
 	Calm bool `json:"calm,omitempty"`
+	// Graphs is how many it was about, and Lasting how long it went on, where the size of a soak is measured by that.
+	Graphs  int           `json:"graphs,omitempty"`
+	Lasting time.Duration `json:"lasting,omitempty"`
 	// Seconds is how long it took to be as it should after the fault was over, where that is measured.
 	Seconds float64 `json:"seconds,omitempty"`
 }
@@ -130,6 +134,9 @@ type Summary struct {
 	Faults   int     `json:"faults"`
 	Failed   int     `json:"failed"`
 	Slowest  float64 `json:"slowestSeconds,omitempty"`
+	// Graphs and Lasting are those of its results. They are not stored: whoever reads a row reads its scenario and its fault.
+	Graphs  int           `json:"-"`
+	Lasting time.Duration `json:"-"`
 }
 
 // Summarise folds results. Of a cell that was tried more than once, the last counts.
@@ -142,7 +149,7 @@ func Summarise(results []Result) []Summary {
 	for _, r := range last {
 		key := r.Goal + "|" + r.Scenario + "|" + r.Fault
 		if rows[key] == nil {
-			rows[key] = &Summary{Goal: r.Goal, Scenario: r.Scenario, Fault: r.Fault}
+			rows[key] = &Summary{Goal: r.Goal, Scenario: r.Scenario, Fault: r.Fault, Graphs: r.Graphs, Lasting: r.Lasting}
 		}
 		row := rows[key]
 		row.Runs++

@@ -33,6 +33,7 @@ func TestNothingIsStuckAfterFaultsAtRandom(t *testing.T) {
 	r := &Result{
 		Goal: "L6", Scenario: fmt.Sprintf("%d graphs come, change and go", *soakGraphs),
 		Fault: fmt.Sprintf("one request in a hundred for %s", *soak), At: fmt.Sprint("seed ", *seed),
+		Graphs: *soakGraphs, Lasting: *soak,
 	}
 	if !b.isWanted(t, *r) {
 		return

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // goals are what the numbers stand for, and how many runs and faults a full run has at least.
@@ -45,6 +46,51 @@ func Shortfalls(rows []Summary) []string {
 		}
 	}
 	return short
+}
+
+// soaks are the smallest of which rows are kept. The namespace that is deleted has a fifth of the crowd in it.
+var soaks = []struct {
+	goal, fault string // an empty fault stands for all of the goal
+	graphs      int
+	lasting     time.Duration
+}{
+	{goal: "L6", lasting: 10 * time.Minute},
+	{goal: "L9", graphs: 1000},
+	{goal: "L10", graphs: 1000},
+	{goal: "L16", graphs: 20},
+	{goal: "L21", fault: allDeleted, graphs: 1000},
+	{goal: "L21", fault: namespaceDeleted, graphs: 1000 / 5},
+}
+
+// Faults that differ in their size, though they are of one goal.
+const (
+	allDeleted       = "all deleted at once"
+	namespaceDeleted = "namespace deleted"
+)
+
+// LargeEnough returns the rows of a soak that are worth keeping, and why the others are not: a trial of a minute must not pass for what
+// is asked for.
+func LargeEnough(rows []Summary) (kept []Summary, why []string) {
+	for _, r := range rows {
+		reason := ""
+		for _, least := range soaks {
+			if r.Goal != least.goal || least.fault != "" && r.Fault != least.fault {
+				continue
+			}
+			switch {
+			case r.Graphs < least.graphs:
+				reason = fmt.Sprintf("it is about %d graphs, want %d at least", r.Graphs, least.graphs)
+			case r.Lasting < least.lasting:
+				reason = fmt.Sprintf("it lasted %s, want %s at least", r.Lasting, least.lasting)
+			}
+		}
+		if reason == "" {
+			kept = append(kept, r)
+			continue
+		}
+		why = append(why, fmt.Sprintf("%s (%s, %s) is not stored: %s", r.Goal, r.Scenario, r.Fault, reason))
+	}
+	return kept, why
 }
 
 // Sort orders summaries by goal, scenario and fault.

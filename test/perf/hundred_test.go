@@ -26,8 +26,8 @@ const (
 )
 
 // TestAHundredGraphs is one story: an operator as users run it, a process with webhooks and leader election, from a hundred
-// new graphs to none. All requests are exact, but for status writes about which time decides: boundStatus and toldOnce say which, and
-// that there was a reason for each.
+// new graphs to none. All requests are exact, but for status writes, about some of which time decides: boundStatus, toldOnce and changeStatus
+// say how many there may be.
 func TestAHundredGraphs(t *testing.T) {
 	binary, begin := BuildOperator(t), time.Now()
 	s := NewStage(t, binary)
@@ -67,8 +67,8 @@ func expect(t *testing.T, want, got Requests, records []localcluster.AuditRecord
 // A component is told once, when it is ready, or twice: not ready before, where its Deployment was changed, or where nobody reported
 // on a new one within a second. So is a graph, and between both how far its two components are: that each was processed and is
 // ready makes three more messages before the last. Such progress is told a second after the write before it at the earliest, so
-// that a machine that is quick has none of it. How many such messages there were between the first and the last is returned.
-func boundStatus(t *testing.T, records []localcluster.AuditRecord) (between int) {
+// that a machine that is quick has none of it.
+func boundStatus(t *testing.T, records []localcluster.AuditRecord) {
 	t.Helper()
 	objects := map[string][]localcluster.AuditRecord{}
 	for _, r := range records {
@@ -87,22 +87,25 @@ func boundStatus(t *testing.T, records []localcluster.AuditRecord) (between int)
 		if len(writes) > most {
 			t.Errorf("%d status writes of %s, want at most %d", len(writes), object, most)
 		}
-		between += max(0, len(writes)-2)
 		for i := 1; i < len(writes)-1; i++ {
 			if pause := writes[i].Received.Sub(writes[i-1].Received); pause < time.Second {
 				t.Errorf("progress of %s was told %s after the write before, want a second at least", object, pause)
 			}
 		}
 	}
-	return between
 }
 
-// firstWord is how long the first status of a new object waits for something to tell.
-const firstWord = time.Second
+const (
+	// firstWord is how long the first status of a new object waits for something to tell.
+	firstWord = time.Second
+	// noticed is how long it may take on a loaded machine until an operator has seen what was reported to the API server.
+	noticed = firstWord / 2
+)
 
-// toldOnce looks at the status writes of new objects. Each is told of once, when it is ready. Only where nobody had reported for as long
-// as a first word may wait may there be more, and how many there were is returned: a machine that is slow has some, and no other.
-func toldOnce(t *testing.T, records []localcluster.AuditRecord) (late int) {
+// toldOnce looks at the status writes of new objects. Each is told of once, when it is ready. There may be more only where nobody had
+// reported for as long as a first word may wait: how many those are is a matter of the machine, of which a single core has some ninety.
+// What does not depend on it is returned: how many writes there were too many of objects whose report had been there in time.
+func toldOnce(t *testing.T, records []localcluster.AuditRecord) (needless int) {
 	t.Helper()
 	whole, told := map[string]time.Time{}, map[string][]localcluster.AuditRecord{}
 	for _, r := range records {
@@ -113,27 +116,67 @@ func toldOnce(t *testing.T, records []localcluster.AuditRecord) (late int) {
 		case r.Resource == "deployments", r.Resource == "services":
 			whole["dynamocomponentdeployments/"+r.Name] = r.Answered // a component is whole with the last of both
 		case r.Resource == "dynamocomponentdeployments":
-			graph := r.Name[:strings.LastIndex(r.Name, "-")]
-			whole["dynamographdeployments/"+graph] = r.Answered
+			whole[graphOf(r)] = r.Answered
 		}
 	}
+	heard := reports(records)
 	for object, writes := range told {
 		if len(writes) == 1 {
 			continue
 		}
-		late += len(writes) - 1
-		if waited := writes[0].Received.Sub(whole[object]); waited < firstWord-100*time.Millisecond {
+		first := writes[0].Received
+		if waited := first.Sub(whole[object]); waited < firstWord-100*time.Millisecond {
 			t.Errorf("%s was told of %d times, and first %s after everything was made for it: there was nothing to tell", object, len(writes), waited)
 		}
+		if heard[object].Before(first.Add(-noticed)) {
+			needless += len(writes) - 1
+		}
 	}
-	return late
+	return needless
+}
+
+// reports are when there was all to tell of an object: of a component when its Deployment was first reported as rolled out, of a graph when
+// the last of its components was first told of.
+func reports(records []localcluster.AuditRecord) map[string]time.Time {
+	heard, seen := map[string]time.Time{}, map[string]bool{}
+	for _, r := range records {
+		about := ""
+		switch {
+		case r.Subresource != "status" || seen[r.Resource+"/"+r.Name]:
+			continue
+		case r.User == SimulatorUser && r.Resource == "deployments":
+			about = "dynamocomponentdeployments/" + r.Name
+		case r.User == OperatorUser && r.Resource == "dynamocomponentdeployments":
+			about = graphOf(r)
+		default:
+			continue
+		}
+		seen[r.Resource+"/"+r.Name] = true
+		if r.Answered.After(heard[about]) {
+			heard[about] = r.Answered
+		}
+	}
+	return heard
+}
+
+// graphOf names the graph that a component belongs to.
+func graphOf(component localcluster.AuditRecord) string {
+	return "dynamographdeployments/" + component.Name[:strings.LastIndex(component.Name, "-")]
+}
+
+// exceptStatus are requests without the status writes, which are bounded and not exact.
+func exceptStatus(r Requests) Requests {
+	r.Status = 0
+	return r
 }
 
 func made(t *testing.T, s *Stage) {
 	w := s.Fill(hundred, s.Graph)
 	boundStatus(t, w.Records)
-	late := toldOnce(t, w.Records)
-	expect(t, Requests{Creates: children * hundred, Status: 3*hundred + late, Events: hundred}, w.Requests, w.Records)
+	if needless, most := toldOnce(t, w.Records), hundred/2; needless > most {
+		t.Errorf("%d status writes of %d new graphs came on top of three each though all was reported in time, want %d at most", needless, hundred, most)
+	}
+	expect(t, Requests{Creates: children * hundred, Events: hundred}, exceptStatus(w.Requests), w.Records)
 	lag := SimulatorLag(w.Records, OperatorUser, SimulatorUser)
 	if lag.Count != 2*hundred {
 		t.Errorf("%d Deployments were rolled out, want %d", lag.Count, 2*hundred)
@@ -184,13 +227,20 @@ func takenOver(t *testing.T, s *Stage) {
 	}
 }
 
+// changeStatus is how many status writes a change of a graph may cost: with four updates and an event it is 13.5 requests then, the goal
+// of docs/performance.md. Six tell that three objects are no longer ready and are again; an object that is ready again before anybody was told
+// is told of once. The rest is progress of the graph, as a slow machine has.
+const changeStatus = 8.5
+
 func changed(t *testing.T, s *Stage) {
 	w := s.Change(hundred, 2, Image("registry.example.com/dynamo:2", "Frontend", "Decode"))
-	between := boundStatus(t, w.Records)
-	got := w.Requests
-	got.Status -= between
-	// Two components and two Deployments are written; all three objects are told of twice, when they are no longer ready and when they are again.
-	expect(t, Requests{Updates: 4 * hundred, Status: 2 * 3 * hundred, Events: hundred}, got, w.Records)
+	boundStatus(t, w.Records)
+	if most := int(changeStatus * hundred); w.Requests.Status > most {
+		t.Errorf("%d status writes of %d changed graphs, want %d at most", w.Requests.Status, hundred, most)
+	}
+	t.Logf("%d status writes", w.Requests.Status)
+	// Two components and two Deployments are written.
+	expect(t, Requests{Updates: 4 * hundred, Events: hundred}, exceptStatus(w.Requests), w.Records)
 }
 
 func deleted(t *testing.T, s *Stage) {
@@ -200,5 +250,38 @@ func deleted(t *testing.T, s *Stage) {
 	expect(t, Requests{}, Fold(records, OperatorUser), records)
 	if passes := Passes(t, s.Operator, graphKind) - before; passes < hundred {
 		t.Errorf("graphs were looked at %d times, so that nothing was counted", passes)
+	}
+}
+
+// TestAStatusTooManyIsFound shows that the bound on new graphs can be exceeded.
+func TestAStatusTooManyIsFound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reported time.Duration
+		told     []time.Duration
+		want     int
+	}{
+		"once, when it was reported on":            {reported: 30 * time.Millisecond, told: []time.Duration{60 * time.Millisecond}},
+		"twice, because the report was late":       {reported: 3 * time.Second, told: []time.Duration{firstWord, 4 * time.Second}},
+		"twice, because the report was seen late":  {reported: firstWord - noticed/2, told: []time.Duration{firstWord, 2 * time.Second}},
+		"twice, though it was reported on in time": {reported: 30 * time.Millisecond, told: []time.Duration{firstWord, 2 * time.Second}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			record := func(user, resource, subresource string, after time.Duration) localcluster.AuditRecord {
+				at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(after)
+				return localcluster.AuditRecord{User: user, Resource: resource, Subresource: subresource, Name: "g-a", Received: at, Answered: at}
+			}
+			records := []localcluster.AuditRecord{
+				record(OperatorUser, "dynamocomponentdeployments", "", 0), record(OperatorUser, "deployments", "", 0),
+				record(SimulatorUser, "deployments", "status", c.reported),
+			}
+			for _, after := range c.told {
+				records = append(records, record(OperatorUser, "dynamocomponentdeployments", "status", after))
+			}
+			if got := toldOnce(t, records); got != c.want {
+				t.Errorf("%d status writes too many, want %d", got, c.want)
+			}
+		})
 	}
 }

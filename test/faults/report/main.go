@@ -7,6 +7,8 @@
 //	report -ledger FILE -commit C -run soak  the same of a soak, whose rows are beside those of full runs
 //	report                                   rewrites the tables
 //
+// Rows of a soak that is smaller than asked for are counted and not stored.
+//
 // Goals of which the ledger has nothing keep the rows they have. Its last line is the number of faults.
 package main
 
@@ -43,8 +45,11 @@ func main() {
 	}
 }
 
-// full is the kind of a run that stored rows do not name.
-const full = "full"
+// Kinds of runs. Stored rows do not name a full one.
+const (
+	full = "full"
+	soak = "soak"
+)
 
 // source is where results come from.
 type source struct{ ledger, commit, kind string }
@@ -62,20 +67,20 @@ func run(from source, stored, document string, count bool) error {
 			rows[i].Run = from.kind
 		}
 	}
-	ours := rows
-	if !count && injected > 0 {
-		if rows, err = keep(stored, rows); err != nil {
-			return err
-		}
-		if err := rewrite(document, faults.Tables(rows)); err != nil {
+	var short, small []string
+	switch {
+	case count:
+	case from.kind == full:
+		short = faults.Shortfalls(rows)
+	case from.kind == soak:
+		rows, small = faults.LargeEnough(rows)
+	}
+	if !count && injected > 0 && len(rows) > 0 {
+		if err := store(stored, document, rows); err != nil {
 			return err
 		}
 	}
-	var short []string
-	if from.kind == full && !count {
-		short = faults.Shortfalls(ours)
-	}
-	for _, line := range short {
+	for _, line := range slices.Concat(short, small) {
 		fmt.Println(line)
 	}
 	if failed > 0 {
@@ -89,6 +94,15 @@ func run(from source, stored, document string, count bool) error {
 		return errors.New("less was injected than a full run is for")
 	}
 	return nil
+}
+
+// store keeps rows and shows all that are kept.
+func store(stored, document string, rows []faults.Summary) error {
+	all, err := keep(stored, rows)
+	if err != nil {
+		return err
+	}
+	return rewrite(document, faults.Tables(all))
 }
 
 // keep replaces the stored rows of every goal that is in new ones, but for those of another kind of run, and returns all.
