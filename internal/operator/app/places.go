@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// slowAfter is when a pass counts as held up by somebody: a webhook of others that does not answer, or an API server that is busy
-	// with something else. Ordinary ones take milliseconds.
+	// slowAfter is when passes count as held up by somebody, such as a webhook of others that does not answer. Ordinary ones take
+	// milliseconds; where all are slow but end one after the other, the API server has enough to do without more of them.
 	slowAfter = time.Second
 	// heldUp is how many passes may be held up, as a multiple of those that may run. Beyond it everybody waits: an API server that
 	// answers nobody is not to be asked by more and more.
 	heldUp = 3
 )
 
-// places is a queue that gives out so many requests at once, but for those whose passes take long: whoever is held up gives its place
-// to another. So a webhook that does not answer for the workloads of some graphs costs all others nothing.
+// places is a queue that gives out so many requests at once, but for those whose passes take long while no other ends: whoever is held up
+// gives its place to another. So a webhook that does not answer for the workloads of some graphs costs all others nothing.
 type places struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	after time.Duration
@@ -31,6 +31,7 @@ type places struct {
 
 	mu     sync.Mutex
 	taken  map[reconcile.Request]*time.Timer
+	ended  time.Time // when a pass ended last
 	closed chan struct{}
 	close  func()
 }
@@ -63,16 +64,24 @@ func (p *places) GetWithPriority() (reconcile.Request, int, bool) {
 	return request, priority, false
 }
 
-// take has a pass give its place away by itself after a while. The lock must be held: until then its timer waits to know itself.
+// take has a pass give its place away by itself after a while in which no other ended. The lock must be held: until then its timer
+// waits to know itself.
 func (p *places) take(request reconcile.Request) {
 	var timer *time.Timer
 	timer = time.AfterFunc(p.after, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if wait := p.moving(time.Now()); wait > 0 && p.taken[request] == timer {
+			timer.Reset(wait)
+			return
+		}
 		p.expire(request, timer)
 	})
 	p.taken[request] = timer
 }
+
+// moving is for how long the others still count as getting on, because one of them ended a moment ago.
+func (p *places) moving(now time.Time) time.Duration { return p.after - now.Sub(p.ended) }
 
 // expire ends the place of the pass that a timer was for. It may fire while its pass ends and the next one of the same request
 // begins, whose place is another. The lock must be held.
@@ -100,6 +109,7 @@ func (p *places) Done(request reconcile.Request) {
 func (p *places) leave(request reconcile.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.ended = time.Now()
 	p.expire(request, p.taken[request])
 }
 

@@ -88,6 +88,24 @@ func TestAPassIsHeldUpAfterAWhile(t *testing.T) {
 	p.Done(first.request)
 }
 
+func TestNobodyGivesItsPlaceAwayWhileOthersGetOn(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t.Name(), 2, newRetries(), logr.Discard())
+	defer p.ShutDown()
+	p.after = time.Hour
+	if wait := p.moving(time.Now()); wait > 0 {
+		t.Errorf("others are waited for for %s though none ever ended", wait)
+	}
+	p.Add(requests(1)[0])
+	p.Done((<-worker(p)).request)
+	if wait := p.moving(p.ended.Add(p.after / 4)); wait != p.after*3/4 {
+		t.Errorf("it waits %s after one ended, want the rest of the time in which another may", wait)
+	}
+	if wait := p.moving(p.ended.Add(p.after)); wait > 0 {
+		t.Errorf("it waits %s though none has ended for as long as that", wait)
+	}
+}
+
 func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
@@ -96,7 +114,9 @@ func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
 	request := requests(1)[0]
 	p.Add(request)
 	<-worker(p)
+	p.mu.Lock()
 	late := p.taken[request]
+	p.mu.Unlock()
 	p.Done(request)
 	p.Add(request)
 	<-worker(p)
