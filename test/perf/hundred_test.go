@@ -35,6 +35,7 @@ func TestAHundredGraphs(t *testing.T) {
 		name string
 		run  func(*testing.T, *Stage)
 	}{
+		{"can be tried without being made", tried},
 		{"are made with one request per child", made},
 		{"are looked at again, and then left alone, without a request", lookedAtAgain},
 		{"cost a new operator no write", takenOver},
@@ -168,6 +169,13 @@ func graphOf(component localcluster.AuditRecord) string {
 func exceptStatus(r Requests) Requests {
 	r.Status = 0
 	return r
+}
+
+// tried is what make perf measures admission with, so that it is known to work before.
+func tried(t *testing.T, s *Stage) {
+	if err := s.Rehearsals(1)(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func made(t *testing.T, s *Stage) {

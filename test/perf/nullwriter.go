@@ -268,11 +268,16 @@ func versionOf(answer []byte) (string, error) {
 	return object.Metadata.ResourceVersion, err
 }
 
-// unchecked spares the API server what the operator spares it, too: to parse everything twice in search of unknown fields.
+// unchecked spares the API server what the operator spares it, too: to parse everything twice in search of unknown fields. Whoever asks
+// for something else, such as a user who only tries, does not.
 const unchecked = "?fieldValidation=Ignore"
 
 func (w *writer) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, w.base+path+unchecked, bytes.NewReader(body))
+	url := w.base + path
+	if !strings.Contains(path, "?") {
+		url += unchecked
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
