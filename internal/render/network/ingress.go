@@ -4,6 +4,8 @@
 package network
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -122,6 +124,10 @@ func Unreachable(c input.Component) field.ErrorList {
 	at := c.Path.Child("ingress")
 	errs := metavalidation.ValidateLabels(spec.Labels, at.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(spec.Annotations, at.Child("annotations"))...)
+	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) }) // maps have no order
+	if Ingress(c) == nil {
+		return errs // what hosts a VirtualService may have is for Istio to say
+	}
 	for _, named := range []struct {
 		name string
 		at   *field.Path
