@@ -247,6 +247,10 @@ func TestWhatAUserWantsIsNeverHeld(t *testing.T) {
 			}
 			a.now.SetTime(a.now.Now().Add(100 * time.Millisecond))
 		}
+		a.attack()
+		if a.pass("two"); a.live.Labels["a"] != "two" {
+			t.Errorf("%s: the first attack after many changes is not undone at once", name)
+		}
 	}
 }
 

@@ -104,6 +104,18 @@ func TestNobodyGivesItsPlaceAwayWhileOthersGetOn(t *testing.T) {
 	if wait := p.moving(p.ended.Add(p.after)); wait > 0 {
 		t.Errorf("it waits %s though none has ended for as long as that", wait)
 	}
+	p.after, p.ended = time.Millisecond, time.Now().Add(time.Hour) // others end all the time
+	for _, r := range requests(3) {
+		p.Add(r)
+	}
+	first, second := <-worker(p), <-worker(p)
+	select {
+	case got := <-worker(p):
+		t.Errorf("%v was given out although others get on", got)
+	case <-time.After(never):
+	}
+	p.Done(first.request)
+	p.Done(second.request)
 }
 
 func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
