@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/test/leaks"
 )
 
 // The test binary plays the program under test and the operator that the program starts.
@@ -38,7 +39,7 @@ const (
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		os.Exit(m.Run())
+		leaks.Main(m)
 	case roleProgram:
 		main()
 	default:

@@ -21,6 +21,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dynamo-operator/dynamo-operator/test/leaks"
 )
 
 // beProgram in the environment makes the test binary the program that is tested.
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beProgram) != "" {
 		main() // exits
 	}
-	os.Exit(m.Run())
+	leaks.Main(m)
 }
 
 // inProcess runs a command line that ends by itself.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dynamo-operator/dynamo-operator/test/leaks"
 )
 
 // Tests about processes need processes to kill. The test binary plays them: a variable says which part, another one
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	leaks.Main(m)
 }
 
 func play(role, state string) error {

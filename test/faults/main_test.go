@@ -34,6 +34,8 @@ var (
 	fightFor     = flag.Duration("faults.fight", 80*time.Second, "how long they are")
 	crowd        = flag.Int("faults.crowd", 200, "how many graphs a crowd has in a full run")
 	idle         = flag.Duration("faults.idle", time.Minute, "how long nothing must happen in a crowd at rest in a full run")
+	rolling      = flag.Duration("faults.rolling", 0, "how long replicas are restarted one after another; not at all by default, because test/e2e/production does it once")
+	beside       = flag.Duration("faults.beside", 0, "how long neighbours are changed beside graphs that fail; by default once each")
 	arguments    = flag.String("faults.args", "", "its arguments; {namespace}, {health} and {metrics} are replaced")
 )
 
@@ -41,14 +43,22 @@ var (
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.WithLooseTopology(), harness.WithControllerManagerArgs(
 		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"),
-		harness.WithLastWord(somethingMatched), harness.WithKeptNamespaces(), harness.WithGrove(),
+		harness.WithLastWord(lastWord), harness.WithKeptNamespaces(), harness.WithGrove(),
 		harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
 }
 
 // matched tells whether any fault was among those that the flags name.
 var matched atomic.Bool
 
-// somethingMatched is what is left to check when all tests are over: flags that name nothing must not pass for a success.
+// lastWord is what is left to do when all tests are over.
+func lastWord() error {
+	if b, err := shared(); err == nil && b.diary != nil {
+		b.closeDiary()
+	}
+	return somethingMatched()
+}
+
+// somethingMatched is what is left to check: flags that name nothing must not pass for a success.
 func somethingMatched() error {
 	if matched.Load() || !isSelective() {
 		return nil
@@ -61,6 +71,8 @@ type bed struct {
 	world  *World
 	diary  *Diary
 	ledger *Ledger
+	// closeDiary ends the diary.
+	closeDiary context.CancelFunc
 
 	mu         sync.Mutex
 	references map[string]*reference
@@ -114,9 +126,12 @@ func theBed(t *testing.T) *bed {
 	if b.world, err = NewWorld(config); err != nil {
 		t.Fatal(err)
 	}
-	if b.diary, err = KeepDiary(context.Background(), config, b.world); err != nil { //nolint:usetesting // it outlives the test
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // the diary outlives the test
+	if b.diary, err = KeepDiary(ctx, config, b.world); err != nil {
+		cancel()
 		t.Fatal(err)
 	}
+	b.closeDiary = cancel
 	return b
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/config/crd"
 	"github.com/dynamo-operator/dynamo-operator/internal/localcluster"
+	"github.com/dynamo-operator/dynamo-operator/test/leaks"
 )
 
 // statePrefix begins the name of every state directory of a test run.
@@ -171,11 +172,6 @@ func run(m *testing.M, opts []Option) int {
 		fmt.Fprintln(os.Stderr, "start the control plane for the tests:", err)
 		return 1
 	}
-	defer func() {
-		if err := plane.cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the control plane of the tests:", err)
-		}
-	}()
 	current.Store(plane)
 	code := m.Run()
 	if plane.lastWord != nil {
@@ -186,9 +182,13 @@ func run(m *testing.M, opts []Option) int {
 	}
 	if err := writeAsked(plane); err != nil {
 		fmt.Fprintln(os.Stderr, "fold the audit log of the tests:", err)
-		return 1
+		code = max(code, 1)
 	}
-	return code
+	if err := plane.cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the control plane of the tests:", err)
+	}
+	// Connections to the API server end with it, so that whatever is left now was to be ended by a test.
+	return leaks.Checked(code)
 }
 
 // logger shows what operators in the test process say, if the reader asked for much.

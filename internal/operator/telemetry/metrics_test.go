@@ -163,6 +163,7 @@ func TestACollectorThatIsGoneIsNamedOnceAndOnceMoreWhenItIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = traces.provider.Shutdown(t.Context()) }() // otherwise its goroutine stays
 	for range 2 {
 		for _, down = range []bool{true, true, false, false} {
 			_, end := traces.pass(t.Context(), "DynamoModel", types.NamespacedName{Namespace: "ns", Name: "llama"})
