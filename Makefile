@@ -74,7 +74,7 @@ test-faults: prerequisites ## Inject every fault at every place, and count; SHAR
 	@sh tools/faults.sh full
 
 .PHONY: soak
-soak: prerequisites ## Let requests fail at random for DURATION (2h) while GRAPHS (200) come and go
+soak: prerequisites ## Crowds, fights, noise and rolling restarts at their full length, then requests that fail at random for DURATION (2h)
 	@go run ./cmd/dynamo-local bin >/dev/null
 	@sh tools/faults.sh soak
 

@@ -2,9 +2,10 @@
 # Runs the fault suite and ends with one line, "N faults injected". Run it from the root of the repository.
 #
 #   tools/faults.sh full   every fault at every place, in parts that can be taken up again
-#   tools/faults.sh soak   faults at random for DURATION (default 2h) with GRAPHS (default 200), and a crowd that is left alone
-#                          for IDLE (default 10m) and deleted at once; CROWD (default 1000) is its size; then eight fights over
-#                          20 graphs each, one after another, for FIGHT (default 5m) each
+#   tools/faults.sh soak   a crowd that is left alone for IDLE (default 10m) and deleted at once; CROWD (default 1000) is its size;
+#                          fights over 20 graphs each, PARALLEL (default 8) at a time, for FIGHT (default 5m); neighbours of
+#                          graphs that fail for BESIDE (default 5m); replicas restarted for ROLLING (default 5m); then, in a
+#                          process of its own, faults at random for DURATION (default 2h) with GRAPHS (default 200)
 #
 # SHARD (i/n) runs one part of n. LEDGER keeps what was done; a second run with the same one runs only what is missing.
 # Both store their results in docs if all of it passed, a full run without SHARD, a soak what is as large as is asked for (see
@@ -18,8 +19,8 @@ ledger=${LEDGER:-}
 if [ -z "$ledger" ]; then
 	ledger=$(mktemp)
 	trap 'rm -f "$ledger"' EXIT
-	trap 'exit 130' HUP INT TERM
 fi
+trap 'exit 130' HUP INT TERM
 
 # Results count for what they were seen with: a commit, what is not committed, and another's program with its arguments.
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
@@ -34,11 +35,14 @@ full)
 		-faults.results="$ledger" -faults.commit="$commit" -faults.binary="${BINARY:-}" -faults.args="${ARGUMENTS:-}" >&2 || status=1
 	;;
 soak)
-	# -parallel: fights are measured, each alone.
-	go test ./test/faults -count=1 -timeout 0 -parallel 1 \
-		-run 'TestNothingIsStuckAfterFaultsAtRandom|TestACrowdCostsNothing|TestANamespaceGoes|TestAFightIsNotEscalated' -args -faults.full \
-		-faults.results="$ledger" -faults.commit="$commit" -faults.crowd="${CROWD:-1000}" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" \
-		-faults.idle="${IDLE:-10m}" -faults.fighting=20 -faults.fight="${FIGHT:-5m}" >&2 || status=1
+	# -parallel: fights mostly wait. What else measures runs beside nothing.
+	go test ./test/faults -count=1 -timeout 0 -parallel "${PARALLEL:-8}" \
+		-run 'TestACrowdCostsNothing|TestANamespaceGoes|TestAFightIsNotEscalated|TestNeighboursOfAFailingGraph|TestNoRequestFails' -args -faults.full \
+		-faults.results="$ledger" -faults.commit="$commit" -faults.crowd="${CROWD:-1000}" -faults.idle="${IDLE:-10m}" \
+		-faults.fighting=20 -faults.fight="${FIGHT:-5m}" -faults.beside="${BESIDE:-5m}" -faults.rolling="${ROLLING:-5m}" >&2 || status=1
+	# The heap of a process is measured, so that nothing of the others may be in it.
+	go test ./test/faults -count=1 -timeout 0 -run TestNothingIsStuckAfterFaultsAtRandom -args -faults.full \
+		-faults.results="$ledger" -faults.commit="$commit" -faults.soak="${DURATION:-2h}" -faults.graphs="${GRAPHS:-200}" -faults.seed="${SEED:-1}" >&2 || status=1
 	;;
 *)
 	echo "faults.sh: there is no $which; say full or soak" >&2

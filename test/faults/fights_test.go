@@ -70,7 +70,7 @@ var fights = map[string]struct {
 }
 
 // TestAFightIsNotEscalated has somebody undo what the operator does as soon as it is done. It measures, so that a full run has
-// nothing beside it but other fights, over a few graphs each; a soak has one fight after another, over many.
+// nothing beside it but other fights, over a few graphs each, and a soak over many.
 func TestAFightIsNotEscalated(t *testing.T) {
 	besideOthers(t)
 	b := theBed(t)

@@ -5,10 +5,8 @@ package production_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,40 +25,8 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-// startReplica starts one of several operators behind a balancer.
-func startReplica(t *testing.T, b *harness.Balancer, members string) *replica {
-	t.Helper()
-	webhook := harness.UnusedAddress(t)
-	file := configFile(t, fmt.Sprintf(`
-operatorVersion: 9.9.9
-leaderElection: {enabled: true, id: dynamo.nvidia.com, namespace: %s}
-webhooks:
-  enabled: true
-  bindAddress: 127.0.0.1
-  port: %d
-  clientURL: https://%s
-  drainPeriod: 2s
-  certificates: {leafValidity: 12s, settlePeriod: 2s}
-%s`, ownNamespace, port(t, webhook), b.Address, members))
-	r := &replica{webhook: webhook}
-	r.Process = harness.StartProcess(t, harness.ProcessOptions{
-		User: user, Flags: []string{"--config=" + file}, Env: []string{"POD_NAMESPACE=" + ownNamespace},
-	})
-	b.Add(r.webhook, func() error {
-		if !r.Ready() {
-			return errors.New("it is not ready")
-		}
-		return nil
-	})
-	return r
-}
-
-// replica is an operator and where its webhooks listen.
-type replica struct {
-	*harness.Process
-
-	webhook string
-}
+// replicas are of one operator, whose leaves are renewed every few seconds.
+var replicas = harness.ReplicaOptions{User: user, Namespace: ownNamespace, Version: "9.9.9", Certificates: "leafValidity: 12s, settlePeriod: 2s"}
 
 const (
 	// rate is how many graphs are created per second.
@@ -69,21 +35,14 @@ const (
 	endpointLag = time.Second
 )
 
-// startLoad creates graphs without storing them.
-func startLoad(t *testing.T, ns string) *harness.Load {
-	t.Helper()
-	api := harness.Client(t)
-	return harness.StartLoad(t, rate, func(ctx context.Context) error { return api.Create(ctx, frontend(ns, uniqueName()), client.DryRunAll) }).Strict()
-}
-
 // TestAdmission is one story: the webhooks of an installation from its first minute to its upgrade.
 func TestAdmission(t *testing.T) {
 	makeOwnNamespace(t)
 	ns := harness.Namespace(t)
 	harness.InstallWebhooks(t)
 	b := harness.StartBalancer(t, endpointLag)
-	first := startReplica(t, b, "")
-	second := startReplica(t, b, "")
+	first := harness.StartReplica(t, b, replicas)
+	second := harness.StartReplica(t, b, replicas)
 	b.AwaitAll(t)
 
 	t.Run("a graph that is wrong is refused with everything that is wrong", func(t *testing.T) {
@@ -179,7 +138,7 @@ func authority(t *testing.T) *corev1.Secret {
 }
 
 func secretDeleted(t *testing.T, ns string) {
-	l := startLoad(t, ns)
+	l := harness.StartDryRuns(t, ns, rate)
 	before := authority(t)
 	if err := harness.Client(t).Delete(t.Context(), before); err != nil {
 		t.Fatal(err)
@@ -193,9 +152,9 @@ func secretDeleted(t *testing.T, ns string) {
 }
 
 // leaf is the certificate that a replica shows.
-func leaf(t *testing.T, r *replica) *x509.Certificate {
+func leaf(t *testing.T, r *harness.Replica) *x509.Certificate {
 	t.Helper()
-	conn, err := tls.Dial("tcp", r.webhook, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the API server verifies it all the time
+	conn, err := tls.Dial("tcp", r.Webhook, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the API server verifies it all the time
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +163,9 @@ func leaf(t *testing.T, r *replica) *x509.Certificate {
 }
 
 // leavesRenewed has every replica renew its leaf.
-func leavesRenewed(t *testing.T, ns string, replicas ...*replica) {
-	l := startLoad(t, ns)
-	for _, r := range replicas {
+func leavesRenewed(t *testing.T, ns string, all ...*harness.Replica) {
+	l := harness.StartDryRuns(t, ns, rate)
+	for _, r := range all {
 		before := leaf(t, r)
 		harness.Eventually(t, time.Minute, "another leaf", func() (bool, string) {
 			return leaf(t, r).SerialNumber.Cmp(before.SerialNumber) != 0, "still the same"
@@ -216,17 +175,17 @@ func leavesRenewed(t *testing.T, ns string, replicas ...*replica) {
 }
 
 // authorityRotated has a new authority made, and waits until nothing of the old one is left.
-func authorityRotated(t *testing.T, ns string, replicas ...*replica) {
-	l := startLoad(t, ns)
+func authorityRotated(t *testing.T, ns string, all ...*harness.Replica) {
+	l := harness.StartDryRuns(t, ns, rate)
 	secret := authority(t)
 	old := string(secret.Data["ca.crt"])
-	issuer := leaf(t, replicas[0]).AuthorityKeyId
+	issuer := leaf(t, all[0]).AuthorityKeyId
 	patch := client.MergeFrom(secret.DeepCopy())
 	secret.Annotations = map[string]string{names.AnnotationRotateAuthority: "now"}
 	if err := harness.Client(t).Patch(t.Context(), secret, patch); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range replicas {
+	for _, r := range all {
 		harness.Eventually(t, time.Minute, "a leaf of another authority", func() (bool, string) {
 			return !bytes.Equal(leaf(t, r).AuthorityKeyId, issuer), "still the same"
 		})
@@ -241,13 +200,10 @@ func authorityRotated(t *testing.T, ns string, replicas ...*replica) {
 	l.Stop("the authority was rotated")
 }
 
-func rollingRestart(t *testing.T, b *harness.Balancer, ns string, old ...*replica) {
-	l := startLoad(t, ns)
+func rollingRestart(t *testing.T, b *harness.Balancer, ns string, old ...*harness.Replica) {
+	l := harness.StartDryRuns(t, ns, rate)
 	for _, r := range old {
-		startReplica(t, b, "")
-		b.AwaitAll(t)
-		r.Stop() // connections still reach it until the balancer notices
-		b.Remove(r.webhook)
+		b.Replace(t, r, replicas)
 	}
 	l.More(2 * rate)
 	l.Stop("rolling restart")

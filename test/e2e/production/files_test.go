@@ -119,14 +119,14 @@ func TestWebhooksOfOneNamespaceWithMountedCertificates(t *testing.T) {
 	authority.mount(t, directory)
 	c := register(t, authority, address, ns, &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}})
 	p := startMounted(t, ns, address, directory)
-	r := &replica{Process: p, webhook: address}
+	r := &harness.Replica{Process: p, Webhook: address}
 	bad := frontend(ns, "bad")
 	bad.Spec.PVCs = []v1alpha1.PVC{{Create: new(false)}}
 	harness.Eventually(t, time.Minute, "a refusal by the webhook", func() (bool, string) {
 		err := harness.Client(t).Create(t.Context(), bad.DeepCopy())
 		return err != nil && strings.Contains(err.Error(), "spec.pvcs[0].name"), fmt.Sprint(err)
 	})
-	l := startLoad(t, ns)
+	l := harness.StartDryRuns(t, ns, rate)
 	for range 2 {
 		before := leaf(t, r).SerialNumber
 		authority.mount(t, directory)

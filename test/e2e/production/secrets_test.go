@@ -236,9 +236,9 @@ func authorityKeys(t *testing.T) []string {
 }
 
 // keepsKeys fails if the log of a replica holds the private key of an authority.
-func keepsKeys(t *testing.T, keys []string, replicas ...*replica) {
+func keepsKeys(t *testing.T, keys []string, all ...*harness.Replica) {
 	t.Helper()
-	for _, r := range replicas {
+	for _, r := range all {
 		log := r.Log()
 		for _, key := range keys {
 			if strings.Contains(log, key) || strings.Contains(log, "PRIVATE KEY") {

@@ -56,6 +56,11 @@ func TestASoakThatIsSmallerThanAskedForIsNotStored(t *testing.T) {
 		"a namespace of a crowd of 1000":      {faults.Result{Goal: "L21", Fault: "namespace deleted", Graphs: 200}, true},
 		"a fight over five graphs":            {faults.Result{Goal: "L16", Graphs: 5, Lasting: time.Hour}, false},
 		"a fight over twenty graphs":          {faults.Result{Goal: "L16", Graphs: 20, Lasting: 5 * time.Minute}, true},
+		"twenty graphs for four minutes":      {faults.Result{Goal: "L16", Graphs: 20, Lasting: 4 * time.Minute}, false},
+		"restarts for four minutes":           {faults.Result{Goal: "L14", Lasting: 4 * time.Minute}, false},
+		"restarts for five minutes":           {faults.Result{Goal: "L14", Lasting: 5 * time.Minute}, true},
+		"noise for four minutes":              {faults.Result{Goal: "L20", Graphs: 200, Lasting: 4 * time.Minute}, false},
+		"noise for five minutes":              {faults.Result{Goal: "L20", Graphs: 200, Lasting: 5 * time.Minute}, true},
 		"a result that does not say its size": {faults.Result{Goal: "L9"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
