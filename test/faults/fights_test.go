@@ -70,7 +70,8 @@ var fights = map[string]struct {
 }
 
 // TestAFightIsNotEscalated has somebody undo what the operator does as soon as it is done. It measures, so that a full run has
-// nothing beside it but other fights, over a few graphs each, and a soak over many.
+// nothing beside it but other fights, over a few graphs each, and a soak over many. They begin by turns: it is their first attacks that
+// are undone at once, and all of them together would be more than a machine undoes in a second.
 func TestAFightIsNotEscalated(t *testing.T) {
 	besideOthers(t)
 	b := theBed(t)
@@ -95,14 +96,17 @@ const oneFightIn = 3
 
 func (b *bed) fight(t *testing.T, name string, r *Result) {
 	t.Helper()
-	f, all, lasting := fights[name], some(fewVictims), shortFight
+	f, all, lasting, opened := fights[name], some(fewVictims), shortFight, func() {}
 	if *full {
 		all, lasting = some(*fighting), *fightFor
+		b.opening.Lock()
+		opened = sync.OnceFunc(b.opening.Unlock)
+		defer opened()
 	}
 	s := b.beginMany(t, all, false)
 	want := b.rest(t, s.ns, s.wire)
 	s.wire.Arm(Fault{})
-	for graph, attacks := range b.attackAll(t, s, f.resource, attack{deed: f.deed, lasting: lasting, graphs: all}) {
+	for graph, attacks := range b.attackAll(t, s, f.resource, attack{deed: f.deed, lasting: lasting, graphs: all, opened: opened}) {
 		r.Faults += len(attacks)
 		for i := range restoredAtOnce {
 			if took := attacks[i+1].Sub(attacks[i]); took > restoreIn+unlessAlone(slack) {
@@ -124,7 +128,7 @@ func (b *bed) fight(t *testing.T, name string, r *Result) {
 	}
 	isFoughtSparingly(t, s.wire)
 	isToldSparingly(t, s.wire, toldAMinute)
-	b.peace(t, s, want, all)
+	b.peace(t, s, want)
 }
 
 // isFoughtSparingly bounds how often any object is written in a minute of a fight: what is fought over, and what follows it.
@@ -142,20 +146,14 @@ func isFoughtSparingly(t *testing.T, wire *Wire) {
 }
 
 // peace waits until nobody tells of a fight any more, which a full run has the time for, and compares.
-func (b *bed) peace(t *testing.T, s setting, want Snapshot, all []string) {
+func (b *bed) peace(t *testing.T, s setting, want Snapshot) {
 	t.Helper()
 	if !*full {
 		return
 	}
 	harness.Eventually(t, patience, "nobody tells of a fight", func() (bool, string) {
-		for _, graph := range all {
-			for _, name := range []string{graph, graph + "-decode", graph + "-frontend"} {
-				if c := contested(t, s.ns, name); c != nil {
-					return false, c.Message
-				}
-			}
-		}
-		return true, ""
+		said := anyContested(t, s.ns)
+		return said == "", said
 	})
 	b.same(t, ending{world: want.Without(counters...)}, ending{world: b.lastRest(t, s.ns, s.wire).Without(counters...)}, s.wire)
 }
@@ -165,18 +163,27 @@ type attack struct {
 	deed    deed
 	lasting time.Duration
 	graphs  []string
+	// opened is called when every graph was attacked as often as is undone at once, nil for nobody who waits for that.
+	opened func()
 }
 
 // attackAll attacks all graphs at the same time, and returns when each had to be attacked.
 func (b *bed) attackAll(t *testing.T, s setting, resource string, a attack) map[string][]time.Time {
 	t.Helper()
 	attacks, errs := make([][]time.Time, len(a.graphs)), make([]error, len(a.graphs))
-	var fighting sync.WaitGroup
+	var fighting, opening sync.WaitGroup
+	opening.Add(len(a.graphs))
 	for i, graph := range a.graphs {
 		fighting.Go(func() {
-			f := fighter{diary: b.diary, api: harness.Client(t), deed: a.deed, key: keysOf([]string{resource}, s.ns, graph)[0]}
+			opened := sync.OnceFunc(opening.Done)
+			defer opened()
+			f := fighter{diary: b.diary, api: harness.Client(t), deed: a.deed, key: keysOf([]string{resource}, s.ns, graph)[0], opened: opened}
 			attacks[i], errs[i] = f.fight(t.Context(), written[resource](s.ns, graph), a.lasting)
 		})
+	}
+	opening.Wait()
+	if a.opened != nil {
+		a.opened()
 	}
 	fighting.Wait()
 	byGraph := map[string][]time.Time{}
@@ -195,6 +202,8 @@ type fighter struct {
 	api   client.Client
 	deed  deed
 	key   string
+	// opened is called when there were more attacks than are undone at once, and may be called again.
+	opened func()
 }
 
 // fight returns when the deed had to be done. It goes on until it is a fight.
@@ -221,6 +230,9 @@ func (f fighter) fight(ctx context.Context, object client.Object, lasting time.D
 		}
 		if err == nil && (f.deed.patch == "" || after != before && after != last) {
 			attacks = append(attacks, time.Now())
+		}
+		if len(attacks) > restoredAtOnce {
+			f.opened()
 		}
 		last = before
 		if after != "" {
@@ -252,6 +264,30 @@ func contested(t *testing.T, ns, name string) *metav1.Condition {
 		t.Fatal(err)
 	}
 	return conditions.Find(c.Status.Conditions, v1alpha1.ConditionContested)
+}
+
+// anyContested is what any graph or component of a namespace says about a fight, empty for nothing. It asks for all of them at once, so
+// that whoever waits for the end of a fight does not slow down the beginning of another.
+func anyContested(t *testing.T, ns string) string {
+	t.Helper()
+	var graphs v1alpha1.DynamoGraphDeploymentList
+	var components v1alpha1.DynamoComponentDeploymentList
+	for _, list := range []client.ObjectList{&graphs, &components} {
+		if err := harness.Client(t).List(t.Context(), list, client.InNamespace(ns)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range graphs.Items {
+		if c := conditions.Find(graphs.Items[i].Status.Conditions, v1alpha1.ConditionContested); c != nil {
+			return c.Message
+		}
+	}
+	for i := range components.Items {
+		if c := conditions.Find(components.Items[i].Status.Conditions, v1alpha1.ConditionContested); c != nil {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // TestAFightIsToldInAnEvent has somebody scale a Deployment again and again.

@@ -74,6 +74,9 @@ type bed struct {
 	// closeDiary ends the diary.
 	closeDiary context.CancelFunc
 
+	// opening is held by the fight that begins.
+	opening sync.Mutex
+
 	mu         sync.Mutex
 	references map[string]*reference
 }
