@@ -44,40 +44,50 @@ var unchecked = map[string]string{"test/perf/scoreboard": "it measures, and make
 // starting are calls that start goroutines, besides the statement: those of groups, and servers of tests.
 var starting = map[string]bool{"Go": true, "NewServer": true, "NewTLSServer": true, "NewUnstartedServer": true}
 
+// facts are what the files of a package say.
+type facts struct{ hasTests, starts, isChecked bool }
+
 // TestEveryPackageThatStartsGoroutinesIsChecked reads the tree: a package that has tests, and starts goroutines in them or in what they
 // test, has a TestMain that looks for those that are left.
 func TestEveryPackageThatStartsGoroutinesIsChecked(t *testing.T) {
 	t.Parallel()
-	hasTests, starts, isChecked := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	packages := map[string]facts{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "dist" || entry.Name() == ".git" || path == filepath.Join(root, "tools")) {
-			return fs.SkipDir // tools are a module of its own, which does not import this one
-		}
-		if !strings.HasSuffix(path, ".go") {
+		case entry.IsDir() && isLeftOut(path):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go"):
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		directory := filepath.Dir(path)
-		hasTests[directory] = hasTests[directory] || strings.HasSuffix(path, "_test.go")
-		starts[directory] = starts[directory] || startsSomething(file)
-		isChecked[directory] = isChecked[directory] || hasCheckingMain(file)
+		name, _ := filepath.Rel(root, filepath.Dir(path)) // both are relative to the same place
+		known := packages[name]
+		packages[name] = facts{
+			hasTests:  known.hasTests || strings.HasSuffix(path, "_test.go"),
+			starts:    known.starts || startsSomething(file),
+			isChecked: known.isChecked || hasCheckingMain(file),
+		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, directory := range slices.Sorted(maps.Keys(starts)) {
-		name := strings.TrimPrefix(directory, root+"/")
-		if starts[directory] && hasTests[directory] && !isChecked[directory] && unchecked[name] == "" {
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		if p := packages[name]; p.starts && p.hasTests && !p.isChecked && unchecked[name] == "" {
 			t.Errorf("%s starts goroutines, and has no TestMain that calls leaks.Main", name)
 		}
 	}
+}
+
+// isLeftOut tells whether a directory has no package that could be checked: the tools are a module that does not import this one.
+func isLeftOut(path string) bool {
+	name := filepath.Base(path)
+	return name == "testdata" || name == "dist" || name == ".git" || path == filepath.Join(root, "tools")
 }
 
 // startsSomething tells whether a file has a go statement or a call that stands for one.
