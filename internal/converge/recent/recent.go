@@ -90,6 +90,17 @@ func (s *Store) Shown(k Key, cached client.Object) {
 	s.sweep()
 }
 
+// Gone forgets a write of an object that is seen to have gone after it, or to have left what the cache selects. Who reads the cache
+// now finds neither, and would believe for a while in an object that somebody took away as soon as it was made.
+func (s *Store) Gone(k Key, last client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[k]; e.written != nil && !older(last, e.written) {
+		delete(s.entries, k)
+	}
+	s.sweep()
+}
+
 func (s *Store) confirm(k Key, e entry) {
 	if e.shown.IsZero() {
 		e.shown = s.clock.Now()

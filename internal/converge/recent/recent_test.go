@@ -158,3 +158,32 @@ func TestADeletionIsNotForgottenBecauseTheCacheStillShowsTheObject(t *testing.T)
 		t.Errorf("what was deleted is back: %v", got)
 	}
 }
+
+func TestWhatWentAfterItWasWrittenIsNotBelievedIn(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		last string // version in which it was last seen
+		want bool
+	}{
+		"a state from before the write went": {last: "8", want: true},
+		"what was written went":              {last: "9"},
+		"a later state went":                 {last: "12"},
+	} {
+		s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+		s.Wrote(k, service("a", "9"))
+		s.Gone(k, service("a", tc.last))
+		if got, _ := s.Newest(k, nil); (got != nil) != tc.want {
+			t.Errorf("%s: believed in: %t", name, got != nil)
+		}
+	}
+}
+
+func TestADeletionOfOursIsNotForgottenBecauseAnEarlierObjectWent(t *testing.T) {
+	t.Parallel()
+	s, k := NewStore(clocktesting.NewFakePassiveClock(time.Now())), key()
+	s.Deleted(k, "a")
+	s.Gone(k, service("b", "9"))
+	if got, _ := s.Newest(k, service("a", "8")); got != nil {
+		t.Errorf("what was deleted is back: %v", got)
+	}
+}

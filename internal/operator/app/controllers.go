@@ -276,11 +276,15 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 			MaxConcurrentReconciles: (1 + heldUp) * k.workers,
 			RateLimiter:             newRetries(),
 			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-				return newPlaces(name, k.workers, limiter, p.mgr.GetLogger().WithValues("controller", name))
+				return newPlaces(flowOf(p.anteroom, k), k.workers, limiter, p.mgr.GetLogger().WithValues("controller", name))
 			},
 		})
 	for _, child := range k.owned {
-		b = b.Owns(child, builder.WithPredicates(childChanged()), builder.MatchEveryOwner)
+		kind, err := apiutil.GVKForObject(child, p.mgr.GetScheme())
+		if err != nil {
+			return nil, err
+		}
+		b = b.Owns(child, builder.WithPredicates(gone(p.store, kind.GroupKind()), childChanged()), builder.MatchEveryOwner)
 	}
 	for _, r := range k.also {
 		b = b.WatchesRawSource(source.Kind(r.from(p), r.object, handler.EnqueueRequestsFromMapFunc(r.to(p)), r.when))

@@ -170,7 +170,7 @@ func (d *dynamic) watch(ctx context.Context, r *running, w watched) error {
 		}
 	}
 	byOwner := handler.EnqueueRequestForOwner(d.mgr.GetScheme(), d.mgr.GetRESTMapper(), owner)
-	if err := r.Watch(source.Kind(d.mgr.GetCache(), object, byOwner, childChanged())); err != nil {
+	if err := r.Watch(source.Kind(d.mgr.GetCache(), object, byOwner, gone(r.store, w.kind.GroupKind()), childChanged())); err != nil {
 		return err
 	}
 	if w.through == nil {

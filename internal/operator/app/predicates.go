@@ -29,6 +29,15 @@ func shown(store *recent.Store, kind schema.GroupKind) predicate.Predicate {
 	})
 }
 
+// gone lets everything through. It is asked about every child that the cache no longer has, and tells those who remember what they
+// wrote until it has it.
+func gone(store *recent.Store, kind schema.GroupKind) predicate.Predicate {
+	return predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
+		store.Gone(recent.KeyOf(kind, e.Object), e.Object)
+		return true
+	}}
+}
+
 // specOrMetadataChanged lets through what a user can have meant. Our own status writes change nothing we read.
 func specOrMetadataChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

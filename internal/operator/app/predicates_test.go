@@ -86,3 +86,23 @@ func TestWhatTheCacheShowsIsSoonForgottenAndLetThrough(t *testing.T) {
 		t.Errorf("version %s is remembered still", got.GetResourceVersion())
 	}
 }
+
+func TestWhatGoesIsNotBelievedInAndLetThrough(t *testing.T) {
+	t.Parallel()
+	store, kind := recent.NewStore(clocktesting.NewFakePassiveClock(time.Now())), schema.GroupKind{Kind: "Service"}
+	made := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", ResourceVersion: "9"}}
+	key := recent.KeyOf(kind, made)
+	store.Wrote(key, made)
+	if !gone(store, kind).Create(event.CreateEvent{Object: made}) || !gone(store, kind).Update(event.UpdateEvent{ObjectNew: made}) {
+		t.Error("a change is held back")
+	}
+	if got, _ := store.Newest(key, nil); got == nil {
+		t.Error("a write that the cache may not have shown yet is forgotten")
+	}
+	if !gone(store, kind).Delete(event.DeleteEvent{Object: made}) {
+		t.Error("a deletion is held back")
+	}
+	if got, _ := store.Newest(key, nil); got != nil {
+		t.Error("what went is believed to be there")
+	}
+}
