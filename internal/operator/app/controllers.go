@@ -65,7 +65,9 @@ type kind struct {
 	// optional are kinds that are watched while their API is served.
 	optional map[apis.API][]watched
 	// workers are how many passes may run at once, besides those that are held up.
-	workers    int
+	workers int
+	// next is the kind of ours that this one is made into, empty for none.
+	next       string
 	reconciler func(controllers.Tools, parts) reconcile.Reconciler
 	// also are objects that concern a primary without being its children.
 	also []related
@@ -87,7 +89,7 @@ type related struct {
 func kinds() []kind {
 	return []kind{
 		{
-			name: graph.Name, primary: &v1alpha1.DynamoGraphDeployment{}, workers: 8,
+			name: graph.Name, primary: &v1alpha1.DynamoGraphDeployment{}, workers: 8, next: component.Name,
 			list:   func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentList{} },
 			status: graphState,
 			owned:  graph.Owned(),
@@ -159,6 +161,7 @@ type parts struct {
 	etcd     *etcdkeys.Client
 	sight    sight
 	land     territory
+	anteroom *anteroom
 	// workers calls workers, and answers tells of what they said.
 	workers *placement.Keeper
 	answers source.Source
@@ -177,7 +180,7 @@ func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, a aro
 	applier.Tally = a.sight.metrics.Wrote
 	workers, answers := callWorkers(c, a)
 	return parts{
-		workers: workers, answers: answers,
+		workers: workers, answers: answers, anteroom: newAnteroom(),
 		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier, sight: a.sight, land: a.land,
 		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -24,25 +23,20 @@ const afterOthers = -1
 // newcomers are all primaries when they are seen for the first time. One watch tells of those from before the start and of those
 // that are made later: of two, each could take what comes while they begin for the other's.
 func newcomers(p parts, k kind) source.Source {
-	return source.Kind(p.mgr.GetCache(), k.primary, behindOthers(), predicate.Funcs{
+	return source.Kind(p.mgr.GetCache(), k.primary, behindOthers(flowOf(p.anteroom, k)), predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	})
 }
 
 // behindOthers queues what is seen for the first time behind everything that was begun.
-func behindOthers() handler.EventHandler {
+func behindOthers(f flow) handler.EventHandler {
 	return handler.Funcs{CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
-		queue, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
-		if !ok {
-			q.Add(request)
+		if e.IsInInitialList {
+			addAt(q, handler.LowPriority, request)
 			return
 		}
-		priority := afterOthers
-		if e.IsInInitialList {
-			priority = handler.LowPriority
-		}
-		queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+		f.enter(q, request)
 	}}
 }

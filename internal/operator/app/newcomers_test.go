@@ -23,9 +23,10 @@ func TestWhatWasBegunIsFinishedBeforeSomethingNewIsBegun(t *testing.T) {
 		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
 	}
 	graph := func(name string) client.Object { return builders.TwoComponents("ns", name).Obj() }
-	behindOthers().Create(t.Context(), event.CreateEvent{Object: graph("from-before-the-start"), IsInInitialList: true}, q)
-	behindOthers().Create(t.Context(), event.CreateEvent{Object: graph("first")}, q)
-	behindOthers().Create(t.Context(), event.CreateEvent{Object: graph("second")}, q)
+	direct := behindOthers(flow{room: newAnteroom(), kind: "graphs"})
+	direct.Create(t.Context(), event.CreateEvent{Object: graph("from-before-the-start"), IsInInitialList: true}, q)
+	direct.Create(t.Context(), event.CreateEvent{Object: graph("first")}, q)
+	direct.Create(t.Context(), event.CreateEvent{Object: graph("second")}, q)
 	q.Add(named("begun"))
 	for _, want := range []string{"begun", "first", "second", "from-before-the-start"} {
 		got, _ := q.Get()

@@ -28,6 +28,8 @@ type places struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	after time.Duration
 	free  chan struct{}
+	// flow is told of what is begun.
+	flow flow
 
 	mu     sync.Mutex
 	taken  map[reconcile.Request]*time.Timer
@@ -37,11 +39,11 @@ type places struct {
 }
 
 // newPlaces returns a queue for as many passes at once. Its controller needs workers for those that are held up besides.
-func newPlaces(name string, many int, limiter workqueue.TypedRateLimiter[reconcile.Request], log logr.Logger) *places {
+func newPlaces(f flow, many int, limiter workqueue.TypedRateLimiter[reconcile.Request], log logr.Logger) *places {
 	closed := make(chan struct{})
 	return &places{
-		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter, o.Log = limiter, log }),
-		after:         slowAfter, free: make(chan struct{}, many),
+		PriorityQueue: priorityqueue.New(f.kind, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter, o.Log = limiter, log }),
+		flow:          f, after: slowAfter, free: make(chan struct{}, many),
 		taken: map[reconcile.Request]*time.Timer{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
@@ -58,6 +60,7 @@ func (p *places) GetWithPriority() (reconcile.Request, int, bool) {
 		<-p.free
 		return request, priority, true
 	}
+	p.flow.begun(request)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.take(request)
@@ -116,11 +119,13 @@ func (p *places) leave(request reconcile.Request) {
 // ShutDown lets those go who wait for a place.
 func (p *places) ShutDown() {
 	p.close()
+	p.flow.close()
 	p.PriorityQueue.ShutDown()
 }
 
 // ShutDownWithDrain is ShutDown that waits for what is under way.
 func (p *places) ShutDownWithDrain() {
 	p.close()
+	p.flow.close()
 	p.PriorityQueue.ShutDownWithDrain()
 }

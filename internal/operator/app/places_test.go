@@ -41,7 +41,7 @@ const soon, never = 10 * time.Second, 50 * time.Millisecond
 
 func TestWhoIsHeldUpGivesItsPlaceToAnother(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(t.Name(), 2, newRetries(), logr.Discard())
+	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 2, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Hour
 	all := requests(3)
@@ -72,7 +72,7 @@ func TestWhoIsHeldUpGivesItsPlaceToAnother(t *testing.T) {
 
 func TestAPassIsHeldUpAfterAWhile(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 1, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Millisecond
 	for _, r := range requests(2) {
@@ -90,7 +90,7 @@ func TestAPassIsHeldUpAfterAWhile(t *testing.T) {
 
 func TestNobodyGivesItsPlaceAwayWhileOthersGetOn(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(t.Name(), 2, newRetries(), logr.Discard())
+	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 2, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Hour
 	if wait := p.moving(time.Now()); wait > 0 {
@@ -120,7 +120,7 @@ func TestNobodyGivesItsPlaceAwayWhileOthersGetOn(t *testing.T) {
 
 func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 1, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Hour
 	request := requests(1)[0]
@@ -146,7 +146,7 @@ func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
 
 func TestWhoWaitsForAPlaceIsLetGoAtTheEnd(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 1, newRetries(), logr.Discard())
 	p.after = time.Hour
 	p.Add(requests(1)[0])
 	first := <-worker(p)
