@@ -128,10 +128,28 @@ func (s Stored) beside(b *strings.Builder) {
 			number(v[perf.ValueP99]), number(v[perf.ValueP99Without]), number(v[perf.ValueWorst]), number(v[perf.ValueWorstWithout]),
 			number(v[perf.ValueP50]), number(v[perf.ValueP50Without]))
 	}
+	if few, many, ok := s.ends(); ok {
+		fmt.Fprintf(b, "\nThe null writer took %s times as long for each of %d graphs as for each of %d.\n",
+			number(perGraph(many)/perGraph(few)), many.N, few.N)
+	}
 	if v, ok := s.values(perf.ScenarioIdle, perf.ValueOther); ok {
 		fmt.Fprintf(b, "\nAn idle operator renews its Lease %s times and its watches %s times an hour.\n", number(v[perf.ValueLeases]), number(v[perf.ValueWatches]))
 	}
 }
+
+// ends are the rows with the fewest and the most graphs beside a null writer, of the latest run that has several.
+func (s Stored) ends() (few, many perf.Row, ok bool) {
+	for _, run := range slices.Backward(s.Runs) {
+		rows := slices.DeleteFunc(slices.Clone(perf.Sizes(run.Rows, perf.ScenarioReady)), func(r perf.Row) bool { return r.Values[perf.ValueNull] == 0 })
+		if len(rows) > 1 {
+			return rows[0], rows[len(rows)-1], true
+		}
+	}
+	return perf.Row{}, perf.Row{}, false
+}
+
+// perGraph is how long the null writer took for a graph.
+func perGraph(r perf.Row) float64 { return r.Values[perf.ValueNull] / float64(r.N) }
 
 // values are those of the latest run of a scenario that has a value.
 func (s Stored) values(scenario, with string) (map[string]float64, bool) {

@@ -127,7 +127,7 @@ func available(up bool) client.Patch {
 // turn counts, and the worst is told beside it: on two cores a collection of the API server's garbage now and then leaves no time
 // for anybody else. The first turns are not counted, because an API server that has just started has a heap that still grows.
 func admission(t *testing.T, binary string, _ int) values {
-	const turns = 5
+	const turns = 9
 	s := perf.NewStage(t, binary)
 	count := *rate * *samples / 40 // five seconds at the usual numbers
 	send := s.Rehearsals(count)

@@ -73,7 +73,7 @@ func scenarios(t *testing.T) []scenario {
 		if err != nil {
 			t.Fatalf("-sizes: %v", err)
 		}
-		all = append(all, scenario{perf.ScenarioReady, n, ready})
+		all = append(all, scenario{perf.ScenarioReady, n, steadily})
 	}
 	return append(all,
 		scenario{perf.ScenarioRestart, *usual, restart},

@@ -5,11 +5,15 @@ package scoreboard_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"sync"
 	"testing"
+
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 	"github.com/dynamo-operator/dynamo-operator/test/perf"
@@ -50,6 +54,42 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	t.Logf("%d graphs were Ready after %s; profiles are in %s", *usual, perf.Span(sent, ready), *profiles)
+}
+
+// TestProfileOfTheAPIServer shows what the API server does with its time while the null writer makes n graphs: in profile after profile,
+// because some of it grows with what there is.
+//
+//	make perf PERFFLAGS='-run TestProfileOfTheAPIServer -graphs=2000 -profiles=/tmp/profiles'
+//	go tool pprof -top -cum /tmp/profiles/apiserver-3.pprof
+func TestProfileOfTheAPIServer(t *testing.T) {
+	if *profiles == "" {
+		return // nobody wants one
+	}
+	if err := os.MkdirAll(*profiles, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := perf.NewBed(t, "")
+	api, err := kubernetes.NewForConfig(harness.RESTConfig(t, perf.GeneratorUser))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var profiling sync.WaitGroup
+	profiling.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			profile, err := api.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "10").DoRaw(ctx)
+			if err != nil {
+				return // the writer is done
+			}
+			if _, err := create(t, fmt.Sprintf("apiserver-%d.pprof", i)).Write(profile); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	w := b.NullWriter(*usual)
+	stop()
+	profiling.Wait()
+	t.Logf("the null writer took %s for %d graphs; profiles of ten seconds each are in %s", w.Span, *usual, *profiles)
 }
 
 func create(t *testing.T, name string) *os.File {
