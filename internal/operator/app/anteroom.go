@@ -5,6 +5,7 @@ package app
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -20,13 +21,17 @@ type anteroom struct {
 	moved *sync.Cond
 	// queued are the newcomers of each kind that are in its queue and were not begun.
 	queued map[string]map[reconcile.Request]struct{}
+	// last is when a newcomer of a kind was begun, or the first of them had to wait.
+	last map[string]time.Time
 	// held are those that are not in a queue yet, in the order in which they came, of each kind.
 	held   map[string][]reconcile.Request
 	closed bool
 }
 
 func newAnteroom() *anteroom {
-	a := &anteroom{queued: map[string]map[reconcile.Request]struct{}{}, held: map[string][]reconcile.Request{}}
+	a := &anteroom{
+		queued: map[string]map[reconcile.Request]struct{}{}, last: map[string]time.Time{}, held: map[string][]reconcile.Request{},
+	}
 	a.moved = sync.NewCond(&a.mu)
 	return a
 }
@@ -72,8 +77,11 @@ func (f flow) letIn(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	f.room.mu.Lock()
 	defer f.room.mu.Unlock()
 	for len(f.room.held[f.kind]) > 0 {
-		for f.isFull() && !f.room.closed {
+		for f.mustWait(time.Now()) {
+			// Time passes without anybody telling.
+			timer := time.AfterFunc(slowAfter, f.room.moved.Broadcast)
 			f.room.moved.Wait()
+			timer.Stop()
 		}
 		f.queue(q, f.room.held[f.kind][0])
 		f.room.held[f.kind] = f.room.held[f.kind][1:]
@@ -81,14 +89,22 @@ func (f flow) letIn(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	delete(f.room.held, f.kind)
 }
 
-func (f flow) isFull() bool {
-	return len(f.room.queued[f.kind]) >= f.most || len(f.room.queued[f.next]) >= f.mostNext
+// mustWait tells whether too many wait, and get on. Where nobody is begun, because somebody holds up all passes or the operator does
+// not lead, waiting for them would only hold up those who have nothing to do with them.
+func (f flow) mustWait(now time.Time) bool {
+	waits := func(kind string, most int) bool {
+		return len(f.room.queued[kind]) >= most && now.Sub(f.room.last[kind]) < slowAfter
+	}
+	return !f.room.closed && (waits(f.kind, f.most) || waits(f.next, f.mostNext))
 }
 
 // queue puts a newcomer behind everything that was begun. The lock must be held.
 func (f flow) queue(q workqueue.TypedRateLimitingInterface[reconcile.Request], request reconcile.Request) {
 	if f.room.queued[f.kind] == nil {
 		f.room.queued[f.kind] = map[reconcile.Request]struct{}{}
+	}
+	if len(f.room.queued[f.kind]) == 0 {
+		f.room.last[f.kind] = time.Now()
 	}
 	f.room.queued[f.kind][request] = struct{}{}
 	addAt(q, afterOthers, request)
@@ -100,6 +116,7 @@ func (f flow) begun(request reconcile.Request) {
 	defer f.room.mu.Unlock()
 	if _, ok := f.room.queued[f.kind][request]; ok {
 		delete(f.room.queued[f.kind], request)
+		f.room.last[f.kind] = time.Now()
 		f.room.moved.Broadcast()
 	}
 }

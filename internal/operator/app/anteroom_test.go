@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,5 +100,29 @@ func TestNobodyIsHeldByAQueueThatWasShutDown(t *testing.T) {
 		synctest.Wait()
 		components.ShutDown()
 		graphs.ShutDown()
+	})
+}
+
+func TestComponentsThatNobodyBeginsHoldNoGraphForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		graphs, components, enter, enterNext := antechamber(t, 2, 1)
+		began := time.Now()
+		enterNext(0) // all passes over components are held up
+		enter(0)
+		take(t, graphs, numbered("graph", 0))
+		if waited := time.Since(began); waited != slowAfter {
+			t.Errorf("a graph waited %s for components that do not get on, want %s", waited, slowAfter)
+		}
+		enterNext(1)
+		take(t, components, numbered("component", 0)) // they do get on
+		enter(1)
+		<-time.After(slowAfter / 2) // of the time of this test alone
+		synctest.Wait()
+		if n := graphs.Len(); n != 0 {
+			t.Errorf("%d graphs are queued though a component was begun a moment ago", n)
+		}
+		graphs.ShutDown()
+		components.ShutDown()
 	})
 }

@@ -131,6 +131,7 @@ func TestWhatAPodCannotBeGivenChangesTheHash(t *testing.T) {
 func TestReleaseLooksAtEverySetAgain(t *testing.T) {
 	t.Parallel()
 	sim := New(nil, "")
+	defer sim.queue.ShutDown()
 	set := &v1alpha1.PodCliqueSet{}
 	set.Name = "chat"
 	sim.enqueue(set)
