@@ -16,8 +16,8 @@ import (
 const (
 	// surplusAfter is how long a connection is idle before it counts as one too many.
 	surplusAfter = time.Second
-	// closeEvery is how often one is closed for that. To close all at once has the next burst make all of them anew, which takes both
-	// sides more time than what is asked on them, and is a longer burst of its own.
+	// closeEvery is how often one is closed for that. To close all at once has the next burst make all of them anew, with a handshake
+	// each.
 	closeEvery = time.Second
 )
 
