@@ -56,11 +56,11 @@ func TestProfile(t *testing.T) {
 	t.Logf("%d graphs were Ready after %s; profiles are in %s", *usual, perf.Span(sent, ready), *profiles)
 }
 
-// TestProfileOfTheAPIServer shows what the API server does with its time while the null writer makes n graphs: in profile after profile,
-// because some of it grows with what there is.
+// TestProfileOfTheAPIServer shows what the API server does with its time while n graphs become Ready, and while the null writer makes them:
+// in profile after profile, because some of it grows with what there is.
 //
 //	make perf PERFFLAGS='-run TestProfileOfTheAPIServer -graphs=2000 -profiles=/tmp/profiles'
-//	go tool pprof -top -cum /tmp/profiles/apiserver-3.pprof
+//	go tool pprof -top -cum /tmp/profiles/operator-3.pprof
 func TestProfileOfTheAPIServer(t *testing.T) {
 	if *profiles == "" {
 		return // nobody wants one
@@ -68,28 +68,47 @@ func TestProfileOfTheAPIServer(t *testing.T) {
 	if err := os.MkdirAll(*profiles, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b := perf.NewBed(t, "")
+	t.Run("operator", func(t *testing.T) {
+		s := perf.NewStage(t, perf.BuildOperator(t))
+		stop := profileAPIServer(t, "operator")
+		sent := s.CreateGraphs(*usual, s.Graph)
+		ready := s.Recorder.AwaitAll(*usual, 1, perf.Limit(*usual))
+		stop()
+		t.Logf("%d graphs were Ready after %s", *usual, perf.Span(sent, ready))
+	})
+	t.Run("null writer", func(t *testing.T) {
+		b := perf.NewBed(t, "")
+		stop := profileAPIServer(t, "nullwriter")
+		w := b.NullWriter(*usual)
+		stop()
+		t.Logf("the null writer took %s for %d graphs", w.Span, *usual)
+	})
+}
+
+// profileAPIServer writes one profile of ten seconds after the other, until it is told to stop.
+func profileAPIServer(t *testing.T, name string) (stop func()) {
+	t.Helper()
 	api, err := kubernetes.NewForConfig(harness.RESTConfig(t, perf.GeneratorUser))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	var profiling sync.WaitGroup
 	profiling.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			profile, err := api.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "10").DoRaw(ctx)
 			if err != nil {
-				return // the writer is done
+				return // the work is done
 			}
-			if _, err := create(t, fmt.Sprintf("apiserver-%d.pprof", i)).Write(profile); err != nil {
+			if _, err := create(t, fmt.Sprintf("%s-%d.pprof", name, i)).Write(profile); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	w := b.NullWriter(*usual)
-	stop()
-	profiling.Wait()
-	t.Logf("the null writer took %s for %d graphs; profiles of ten seconds each are in %s", w.Span, *usual, *profiles)
+	return func() {
+		cancel()
+		profiling.Wait()
+	}
 }
 
 func create(t *testing.T, name string) *os.File {
