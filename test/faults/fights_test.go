@@ -34,6 +34,9 @@ const (
 	// toldAMinute is how often that may be: what is fought over and what follows it are written six times each, and each time a child is
 	// not ready and ready again.
 	toldAMinute = 4 * mostAMinute
+	// apart is how long after each other the graphs of a fight are attacked for the first time. Corrections keep their distance from the
+	// last of the same object, so that what begins at once comes back at once, every 15 s, and meets the first attacks of another fight.
+	apart = 250 * time.Millisecond
 	// laterAtMost is how long it takes to put an object right after its antagonist gave up.
 	laterAtMost = 15 * time.Second
 	// antagonist is under which name antagonists change fields.
@@ -70,8 +73,8 @@ var fights = map[string]struct {
 }
 
 // TestAFightIsNotEscalated has somebody undo what the operator does as soon as it is done. It measures, so that a full run has
-// nothing beside it but other fights, over a few graphs each, and a soak over many. They begin by turns: it is their first attacks that
-// are undone at once, and all of them together would be more than a machine undoes in a second.
+// nothing beside it but other fights, over a few graphs each, and a soak over many. They begin by turns, and so do the graphs of each: it is
+// their first attacks that are undone at once, and all of them together would be more than a machine undoes in a second.
 func TestAFightIsNotEscalated(t *testing.T) {
 	besideOthers(t)
 	b := theBed(t)
@@ -167,7 +170,7 @@ type attack struct {
 	opened func()
 }
 
-// attackAll attacks all graphs at the same time, and returns when each had to be attacked.
+// attackAll attacks all graphs side by side, beginning with one after the other, and returns when each had to be attacked.
 func (b *bed) attackAll(t *testing.T, s setting, resource string, a attack) map[string][]time.Time {
 	t.Helper()
 	attacks, errs := make([][]time.Time, len(a.graphs)), make([]error, len(a.graphs))
@@ -178,6 +181,7 @@ func (b *bed) attackAll(t *testing.T, s setting, resource string, a attack) map[
 			opened := sync.OnceFunc(opening.Done)
 			defer opened()
 			f := fighter{diary: b.diary, api: harness.Client(t), deed: a.deed, key: keysOf([]string{resource}, s.ns, graph)[0], opened: opened}
+			f.waits = time.Duration(i) * apart
 			attacks[i], errs[i] = f.fight(t.Context(), written[resource](s.ns, graph), a.lasting)
 		})
 	}
@@ -204,20 +208,26 @@ type fighter struct {
 	key   string
 	// opened is called when there were more attacks than are undone at once, and may be called again.
 	opened func()
+	// waits is how long after the others it begins.
+	waits time.Duration
 }
 
 // fight returns when the deed had to be done. It goes on until it is a fight.
 func (f fighter) fight(ctx context.Context, object client.Object, lasting time.Duration) ([]time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, lasting+patience)
+	ctx, cancel := context.WithTimeout(ctx, f.waits+lasting+patience)
 	defer cancel()
 	var attacks []time.Time
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	for end, last := time.Now().Add(lasting), ""; !time.Now().After(end) || len(attacks) <= restoredAtOnce; {
+	begin := time.Now().Add(f.waits)
+	for end, last := begin.Add(lasting), ""; !time.Now().After(end) || len(attacks) <= restoredAtOnce; {
 		select {
 		case <-ctx.Done():
 			return attacks, fmt.Errorf("%d attacks on %s: %w", len(attacks), f.key, ctx.Err())
 		case <-ticker.C:
+		}
+		if time.Now().Before(begin) {
+			continue
 		}
 		// The diary hears of every change, so that nobody else has to be asked.
 		before := f.diary.Version(object.GetNamespace(), f.key)
