@@ -89,7 +89,7 @@ test-e2e: prerequisites ## Run the user stories and the installed charts on a re
 	@sh tools/test.sh installed
 
 .PHONY: perf
-perf: prerequisites ## Measure the operator on two quiet cores for about thirty-five minutes, store the result and render docs/performance.md
+perf: prerequisites ## Measure the operator on two quiet cores for about forty-five minutes, store the result and render docs/performance.md
 	@go run ./cmd/dynamo-local bin >/dev/null
 	@status=0; go test ./test/perf/scoreboard -count=1 -v -timeout 4h -perf -results=$(CURDIR)/test/perf/results $(PERFFLAGS) || status=1; \
 		go test ./test/perf/report -count=1 -run TheDocumentation -update && exit $$status

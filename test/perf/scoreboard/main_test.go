@@ -1,7 +1,7 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes about forty
+// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes about forty-five
 // minutes on two quiet cores, so it runs when it is asked for:
 //
 //	make perf
@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,15 +66,28 @@ type scenario struct {
 	run  func(t *testing.T, binary string, n int) values
 }
 
-func scenarios(t *testing.T) []scenario {
+// wantedSizes are the numbers of graphs of -sizes, and of those the least and the most graphs between which growth is measured:
+// nothing for fewer than two.
+func wantedSizes(t *testing.T) (all []int, few, many int) {
 	t.Helper()
-	var all []scenario
 	for text := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatalf("-sizes: %v", err)
 		}
-		all = append(all, scenario{perf.ScenarioReady, n, steadily})
+		all = append(all, n)
+	}
+	some := slices.DeleteFunc(slices.Clone(all), func(n int) bool { return n == 0 })
+	if len(some) < 2 {
+		return all, 0, 0
+	}
+	return all, slices.Min(some), slices.Max(some)
+}
+
+func scenarios(sizes []int) []scenario {
+	var all []scenario
+	for _, n := range sizes {
+		all = append(all, scenario{perf.ScenarioReady, n, ready})
 	}
 	return append(all,
 		scenario{perf.ScenarioRestart, *usual, restart},
@@ -97,7 +111,18 @@ func TestScoreboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range scenarios(t) {
+	sizes, few, many := wantedSizes(t)
+	if many > few {
+		t.Run("growth", func(t *testing.T) {
+			for n, v := range readyByTurns(t, binary, few, many) {
+				row := perf.Row{Scenario: perf.ScenarioReady, N: n, Values: v}
+				t.Logf("%s", row)
+				result.Rows = append(result.Rows, row)
+			}
+		})
+		sizes = slices.DeleteFunc(sizes, func(n int) bool { return n == few || n == many })
+	}
+	for _, s := range scenarios(sizes) {
 		t.Run(fmt.Sprintf("%s %d", s.name, s.n), func(t *testing.T) {
 			row := perf.Row{Scenario: s.name, N: s.n, Values: s.run(t, binary, s.n)}
 			t.Logf("%s", row)

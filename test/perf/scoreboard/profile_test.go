@@ -56,8 +56,8 @@ func TestProfile(t *testing.T) {
 	t.Logf("%d graphs were Ready after %s; profiles are in %s", *usual, perf.Span(sent, ready), *profiles)
 }
 
-// TestProfileOfTheAPIServer shows what the API server does with its time while n graphs become Ready, and while the null writer makes them:
-// in profile after profile, because some of it grows with what there is.
+// TestProfileOfTheAPIServer shows what the API server does with its time while n graphs become Ready, while the null writer makes them, and
+// while creations are admitted: in profile after profile, because some of it grows with what there is.
 //
 //	make perf PERFFLAGS='-run TestProfileOfTheAPIServer -graphs=2000 -profiles=/tmp/profiles'
 //	go tool pprof -top -cum /tmp/profiles/operator-3.pprof
@@ -82,6 +82,20 @@ func TestProfileOfTheAPIServer(t *testing.T) {
 		w := b.NullWriter(*usual)
 		stop()
 		t.Logf("the null writer took %s for %d graphs", w.Span, *usual)
+	})
+	t.Run("admission", func(t *testing.T) {
+		s := perf.NewStage(t, perf.BuildOperator(t))
+		count := *rate * *samples / 20
+		send := s.Rehearsals(count)
+		for _, webhooks := range []bool{true, false} {
+			if !webhooks {
+				s.RemoveWebhooks()
+			}
+			admitted(t, s, webhooks, send, count/5)
+			stop := profileAPIServer(t, fmt.Sprint("admission-webhooks-", webhooks))
+			admit(t, send, count)
+			stop()
+		}
 	})
 }
 

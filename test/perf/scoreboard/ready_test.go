@@ -42,29 +42,38 @@ func ready(t *testing.T, binary string, n int) values {
 	return v
 }
 
-// steadily is ready, or the median of several such runs where one is over so soon that what else happens in these seconds decides:
-// growth is measured from there.
-func steadily(t *testing.T, binary string, n int) values {
-	const soon, times = 500, 3
-	if n == 0 || n > soon {
-		return ready(t, binary, n)
+// growthTurns is how often the way to Ready is measured where growth is.
+const growthTurns = 3
+
+// readyByTurns measures the way to Ready of few and of many graphs, one after the other and several times over, and takes the run
+// with the median time of each. Growth compares the two: seconds in which something else happens must not decide about it, and a
+// machine is not as fast now as it was ten minutes ago.
+func readyByTurns(t *testing.T, binary string, few, many int) map[int]values {
+	t.Helper()
+	runs := map[int][]values{}
+	for i := range growthTurns {
+		for _, n := range []int{few, many} {
+			t.Run(fmt.Sprintf("%d, turn %d", n, i+1), func(t *testing.T) {
+				v := ready(t, binary, n)
+				t.Logf("%.1f ms per graph, null writer %.2f s", v[perf.ValuePerGraph], v[perf.ValueNull])
+				runs[n] = append(runs[n], v)
+			})
+		}
 	}
-	var runs []values
-	for i := range times {
-		t.Run(fmt.Sprint("run ", i+1), func(t *testing.T) {
-			v := ready(t, binary, n)
-			t.Logf("%.1f ms per graph, null writer %.2f s", v[perf.ValuePerGraph], v[perf.ValueNull])
-			runs = append(runs, v)
-		})
-	}
-	if len(runs) < times {
+	return map[int]values{few: middle(t, runs[few]), many: middle(t, runs[many])}
+}
+
+// middle is the run with the median time, which also tells how far the others were from it.
+func middle(t *testing.T, runs []values) values {
+	t.Helper()
+	if len(runs) < growthTurns {
 		t.FailNow() // one of them has said why
 	}
 	slices.SortFunc(runs, func(a, b values) int { return cmp.Compare(a[perf.ValuePerGraph], b[perf.ValuePerGraph]) })
-	middle := runs[len(runs)/2]
-	middle["runs"] = float64(len(runs))
-	middle["fastestMillisecondsPerGraph"], middle["slowestMillisecondsPerGraph"] = runs[0][perf.ValuePerGraph], runs[len(runs)-1][perf.ValuePerGraph]
-	return middle
+	v := runs[len(runs)/2]
+	v["runs"] = float64(len(runs))
+	v["fastestMillisecondsPerGraph"], v["slowestMillisecondsPerGraph"] = runs[0][perf.ValuePerGraph], runs[len(runs)-1][perf.ValuePerGraph]
+	return v
 }
 
 // work adds what all scenarios have that are about work for n graphs.
