@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Call is what a request to an API server is about.
+// Call is what a request to an API server, or to a worker, is about.
 type Call struct {
 	Method, Group, Resource, Name, Subresource string
 	// Namespace is where the object is, empty for what is in none.
@@ -42,6 +42,15 @@ func CallOf(method string, address *url.URL) Call {
 		}
 	}
 	return c
+}
+
+// CallToWorker reads a request to a worker. One that changes what the worker has is as much a write as one that the API server stores;
+// what it has may be asked for ever.
+func CallToWorker(worker, method string, address *url.URL) Call {
+	if method == http.MethodGet {
+		return Call{Method: method}
+	}
+	return Call{Method: method, Resource: "workers", Name: worker, Subresource: strings.TrimPrefix(address.Path, "/v1/")}
 }
 
 func isSet(value string) bool { return value == "true" || value == "1" }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -34,15 +36,21 @@ const (
 )
 
 // crew are the workers of a story about models, by the addresses of their pods. Its zero value is that of a story without any.
-type crew map[string]*mockengine.Worker
+type crew map[string]member
+
+// member is a worker, the pod that it stands for, and where it really listens.
+type member struct {
+	*mockengine.Worker
+	pod, listens string
+}
 
 // startCrew makes pods and EndpointSlices as the cluster makes them, which has no nodes here, and puts an engine behind each.
-func startCrew(t *testing.T, s scenario, ns string) (crew, mockengine.Dial) {
+func startCrew(t *testing.T, s scenario, ns string) crew {
 	t.Helper()
 	if !s.crew {
-		return nil, nil
+		return nil
 	}
-	all, listening := crew{}, map[string]string{}
+	all := crew{}
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "workers", Labels: map[string]string{
 			names.LabelBaseModelHash: names.ModelHash(baseModel), discoveryv1.LabelServiceName: "workers",
@@ -55,12 +63,28 @@ func startCrew(t *testing.T, s scenario, ns string) (crew, mockengine.Dial) {
 			Addresses: []string{pod.Status.PodIP}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: ns, Name: pod.Name, UID: pod.UID},
 		})
-		all[pod.Status.PodIP], listening[pod.Status.PodIP] = startWorker(t, pod.Name)
+		worker, listens := startWorker(t, pod.Name)
+		all[pod.Status.PodIP] = member{Worker: worker, pod: pod.Name, listens: listens}
 	}
 	if err := harness.Client(t).Create(t.Context(), slice); err != nil {
 		t.Fatalf("create EndpointSlice: %v", err)
 	}
-	return all, mockengine.MapAddresses(func(address string) (string, bool) {
+	return all
+}
+
+// reach is how an operator behind a wire reaches the workers: what it asks of them is interrupted as its writes are.
+func (c crew) reach(t *testing.T, wire *Wire) mockengine.Dial {
+	t.Helper()
+	if c == nil {
+		return nil
+	}
+	listening := map[string]string{}
+	for address, worker := range c {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		listening[address] = handOn(t, &url.URL{Scheme: "http", Host: worker.listens}, wire.WrapWorker(worker.pod, transport))
+	}
+	return mockengine.MapAddresses(func(address string) (string, bool) {
 		host, _, err := net.SplitHostPort(address)
 		where, known := listening[host]
 		return where, err == nil && known

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -279,7 +280,12 @@ func (b *bed) meetError(t *testing.T, try trial, r *Result) ending {
 	wire.Arm(e.fault)
 	occasions[try.occasion](t, ns, try.resource)
 	if isFault {
-		b.endure(t, ns, wire, e.lasting && isTold(try.resource, try.occasion))
+		lasting := e.lasting && isTold(try.resource, try.occasion)
+		b.endure(t, ns, wire, try.named(ns, lasting))
+		keepsAway(t, wire, e.fault.RetryAfter)
+		if lasting && try.occasion == "create" {
+			b.othersAreThere(t, ns, try)
+		}
 		r.Faults = len(wire.Fired())
 		wire.Clear()
 		b.recover(t, ns, try.want, r)
@@ -296,6 +302,48 @@ func (b *bed) meetError(t *testing.T, try trial, r *Result) ending {
 		return ending{world: b.rest(t, ns, wire).Without(counters...), lives: b.lives(ns)}
 	}
 	return ending{world: b.lastRest(t, ns, wire).Without(counters...), lives: b.lives(ns)}
+}
+
+// named is the kind that has to be named where something does not pass by itself, empty where nothing has to be told.
+func (try trial) named(ns string, lasting bool) string {
+	if !lasting {
+		return ""
+	}
+	var object client.Object
+	if try.occasion == "delete" {
+		object = unwanted[try.resource].child(ns)
+	} else {
+		object = written[try.resource](ns, "chat")
+	}
+	return reflect.TypeOf(object).Elem().Name()
+}
+
+// keepsAway checks that who was told for how long to stay away did so.
+func keepsAway(t *testing.T, wire *Wire, pause time.Duration) {
+	t.Helper()
+	for object, times := range wire.Asked() {
+		for i := 1; i < len(times); i++ {
+			if gap := times[i].Sub(times[i-1]); gap < pause-pollEvery {
+				t.Errorf("%s was asked about %s after the last time, want %s at least", object, gap, pause)
+			}
+		}
+	}
+}
+
+// othersAreThere checks that a kind that is refused stands in the way of no other: only what belongs to a component waits for it.
+func (b *bed) othersAreThere(t *testing.T, ns string, try trial) {
+	t.Helper()
+	now, _, err := b.world.Read(t.Context(), ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range try.want {
+		resource, _ := split(key)
+		isBelow := try.resource == components && (resource == "deployments" || resource == "services")
+		if resource != try.resource && !isBelow && now[key] == nil {
+			t.Errorf("there is no %s because %s are refused", key, try.resource)
+		}
+	}
 }
 
 // recover waits until the world is as it should be. It looks again whenever something has moved.
@@ -324,8 +372,9 @@ func (b *bed) recover(t *testing.T, ns string, want Snapshot, r *Result) {
 	}
 }
 
-// endure waits until errors have lasted long enough, and looks at what was asked and what is told meanwhile.
-func (b *bed) endure(t *testing.T, ns string, wire *Wire, lasting bool) {
+// endure waits until errors have lasted long enough, and looks at what was asked and what is told meanwhile: the kind that is refused, or
+// nothing.
+func (b *bed) endure(t *testing.T, ns string, wire *Wire, kind string) {
 	t.Helper()
 	var since time.Time
 	harness.Eventually(t, patience, "errors for a while", func() (bool, string) {
@@ -345,13 +394,17 @@ func (b *bed) endure(t *testing.T, ns string, wire *Wire, lasting bool) {
 			t.Errorf("%d requests about %s in %s", n, object, time.Since(calm))
 		}
 	}
-	if told := isToldIn(t, ns); told != lasting {
-		t.Errorf("that something was refused is told: %t; that it does not pass by itself: %t", told, lasting)
+	told := toldIn(t, ns)
+	if kind == "" && len(told) > 0 {
+		t.Errorf("what passes by itself is told: %q", told)
+	}
+	if kind != "" && !slices.ContainsFunc(told, func(message string) bool { return strings.Contains(message, kind) }) {
+		t.Errorf("that %s is refused is not told: %q", kind, told)
 	}
 }
 
-// isToldIn tells whether a graph or a component says in a condition what the API server answered.
-func isToldIn(t *testing.T, ns string) bool {
+// toldIn are the conditions of graphs and components that say what the API server answered.
+func toldIn(t *testing.T, ns string) []string {
 	t.Helper()
 	var all []metav1.Condition
 	var some v1alpha1.DynamoGraphDeploymentList
@@ -368,5 +421,11 @@ func isToldIn(t *testing.T, ns string) bool {
 	for _, c := range parts.Items {
 		all = append(all, c.Status.Conditions...)
 	}
-	return slices.ContainsFunc(all, func(c metav1.Condition) bool { return strings.Contains(c.Message, "fault on the wire") })
+	var told []string
+	for _, c := range all {
+		if strings.Contains(c.Message, "fault on the wire") {
+			told = append(told, c.Message)
+		}
+	}
+	return told
 }

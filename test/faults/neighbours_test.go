@@ -80,6 +80,7 @@ func TestNeighboursOfAFailingGraphDoNotWaitForIt(t *testing.T) {
 	}
 	quiet, noisy := p99(alone), p99(amid)
 	r.Faults, r.Seconds = len(wire.Fired()), noisy.Seconds()
+	r.Note = fmt.Sprintf("p99 %.1f ms alone, %.1f ms beside", quiet.Seconds()*1000, noisy.Seconds()*1000)
 	t.Logf("the slowest of %d changes took %s alone, and of %d %s beside %d refusals", len(alone), quiet, len(amid), noisy, r.Faults)
 	if float64(noisy) > slower*float64(quiet)+float64(granted) {
 		t.Errorf("changes take %s instead of %s", noisy, quiet)

@@ -79,6 +79,31 @@ func TestOfACellThatWasTriedTwiceTheLastCounts(t *testing.T) {
 	}
 }
 
+func TestWhatDidNotComeIsCountedByItself(t *testing.T) {
+	t.Parallel()
+	came, absent := Result{Goal: "L2", Scenario: "s", Fault: "f", At: "a", Faults: 1, Passed: true}, Result{Goal: "L2", Scenario: "s", Fault: "f", At: "b", Passed: true, Absent: true}
+	want := []Summary{{Goal: "L2", Scenario: "s", Fault: "f", Runs: 1, Faults: 1, Absent: 1}}
+	if diff := cmp.Diff(want, Summarise([]Result{came, absent})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestACallToAWorkerIsAWriteUnlessItAsks(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string]string{
+		"POST /v1/loras": "POST workers/worker-0/loras", "DELETE /v1/loras/sql": "DELETE workers/worker-0/loras/sql", "GET /v1/loras": "",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		call := CallToWorker("worker-0", method, &url.URL{Path: path})
+		if isWrite := want != ""; call.IsWrite() != isWrite || call.IsWork() != isWrite {
+			t.Errorf("%s is a write: %t, and work: %t", request, call.IsWrite(), call.IsWork())
+		}
+		if want != "" && call.String() != want {
+			t.Errorf("%s is called %q, want %q", request, call, want)
+		}
+	}
+}
+
 func TestAFullRunThatInjectedTooLittleFallsShort(t *testing.T) {
 	t.Parallel()
 	var rows []Summary

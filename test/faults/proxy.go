@@ -35,6 +35,16 @@ func StartProxy(t testing.TB, wire *Wire, config *rest.Config) *Proxy {
 	if err != nil {
 		t.Fatalf("credentials of the proxy: %v", err)
 	}
+	p := &Proxy{Address: "http://" + handOn(t, target, wire.Wrap(transport)), Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	if err := clientcmd.WriteToFile(p.kubeconfig(), p.Kubeconfig); err != nil {
+		t.Fatalf("write the kubeconfig of the proxy: %v", err)
+	}
+	return p
+}
+
+// handOn listens on the loopback, hands everything on to a target through a transport until the test ends, and returns its address.
+func handOn(t testing.TB, target *url.URL, transport http.RoundTripper) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
@@ -45,7 +55,7 @@ func StartProxy(t testing.TB, wire *Wire, config *rest.Config) *Proxy {
 				r.SetURL(target)
 				r.Out.Header.Del("Accept-Encoding") // the wire has to read what it holds; the transport asks for itself and unpacks
 			},
-			Transport:     wire.Wrap(transport),
+			Transport:     transport,
 			FlushInterval: -1, // news must not wait for more news
 			// A fault on the wire must look like one, and not like a proxy that can tell what happened.
 			ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -57,11 +67,7 @@ func StartProxy(t testing.TB, wire *Wire, config *rest.Config) *Proxy {
 		_ = server.Close()
 		<-ended
 	})
-	p := &Proxy{Address: "http://" + listener.Addr().String(), Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	if err := clientcmd.WriteToFile(p.kubeconfig(), p.Kubeconfig); err != nil {
-		t.Fatalf("write the kubeconfig of the proxy: %v", err)
-	}
-	return p
+	return listener.Addr().String()
 }
 
 func (p *Proxy) kubeconfig() clientcmdapi.Config {

@@ -31,8 +31,8 @@ type Result struct {
 	Passed bool `json:"passed"`
 	// Commit is of what it was seen.
 	Commit string `json:"commit,omitempty"`
-	// Absent says that what was to be hit did not come. It counts for nothing and is not kept.
-	Absent bool `json:"-"`
+	// Absent says that what was to be hit did not come. It is counted by itself, and as no run.
+	Absent bool `json:"absent,omitempty"`
 	// Calm says that nothing is injected on purpose.
 	Calm bool `json:"calm,omitempty"`
 	// Graphs is how many it was about, and Lasting how long it went on, where the size of a soak is measured by that.
@@ -40,6 +40,8 @@ type Result struct {
 	Lasting time.Duration `json:"lasting,omitempty"`
 	// Seconds is how long it took to be as it should after the fault was over, where that is measured.
 	Seconds float64 `json:"seconds,omitempty"`
+	// Note is what else was measured, for those who read the table.
+	Note string `json:"note,omitempty"`
 }
 
 // Cell names a result, whatever came of it.
@@ -134,6 +136,9 @@ type Summary struct {
 	Faults   int     `json:"faults"`
 	Failed   int     `json:"failed"`
 	Slowest  float64 `json:"slowestSeconds,omitempty"`
+	// Absent is how many times what was to be hit did not come.
+	Absent int    `json:"absent,omitempty"`
+	Note   string `json:"note,omitempty"`
 	// Graphs and Lasting are those of its results. They are not stored: whoever reads a row reads its scenario and its fault.
 	Graphs  int           `json:"-"`
 	Lasting time.Duration `json:"-"`
@@ -152,7 +157,12 @@ func Summarise(results []Result) []Summary {
 			rows[key] = &Summary{Goal: r.Goal, Scenario: r.Scenario, Fault: r.Fault, Graphs: r.Graphs, Lasting: r.Lasting}
 		}
 		row := rows[key]
+		if r.Absent {
+			row.Absent++
+			continue
+		}
 		row.Runs++
+		row.Note = cmp.Or(r.Note, row.Note)
 		row.Faults += r.Faults
 		row.Slowest = max(row.Slowest, r.Seconds)
 		if !r.Passed {

@@ -40,10 +40,11 @@ type scenario struct {
 	api string
 }
 
-// scenarios are all stories. A new one is a row here, or in orchestratedScenarios.
+// scenarios are all stories. A new one is a row here, in orchestratedScenarios, or in partingScenarios.
 var scenarios = func() map[string]scenario {
 	all := maps.Clone(plainScenarios)
 	maps.Copy(all, orchestratedScenarios)
+	maps.Copy(all, partingScenarios)
 	return all
 }()
 
@@ -257,11 +258,9 @@ var plainScenarios = map[string]scenario{
 	},
 	"delete a model": {
 		before: createModelReady,
-		during: func(t *testing.T, ns string) {
-			remove(t, &v1alpha1.DynamoModel{ObjectMeta: named(ns, "sql")}, metav1.DeletePropagationBackground)
-		},
-		ended: func(t *testing.T, ns string) { gone(t, ns, "sql", &v1alpha1.DynamoModel{}) },
-		crew:  true,
+		during: removeModel,
+		ended:  func(t *testing.T, ns string) { gone(t, ns, "sql", &v1alpha1.DynamoModel{}) },
+		crew:   true,
 	},
 	"delete one of two models with a name": {
 		before: func(t *testing.T, ns string) {

@@ -66,13 +66,13 @@ func (b *bed) surviveKill(t *testing.T, d disaster, r *Result) {
 	launch(t, ns, wire)
 	wasMade(t, ns, older)
 	wasMade(t, ns, doomed)
-	make := func(from, to int) {
+	makeSome := func(from, to int) {
 		for i := from; i < to; i++ {
 			create(t, builders.TwoComponents(ns, fmt.Sprintf("g%d", i)).Obj())
 		}
 	}
 	before := 1 + d.moment%churn
-	make(0, before)
+	makeSome(0, before)
 	harness.Change(t, client.ObjectKey{Namespace: ns, Name: older}, edits["image"])
 	remove(t, builders.Graph(ns, doomed).Obj(), metav1.DeletePropagationBackground)
 	newest, err := strconv.ParseUint(b.versionOf(t, ns, graphs), 10, 64)
@@ -93,7 +93,7 @@ func (b *bed) surviveKill(t *testing.T, d disaster, r *Result) {
 		t.Fatal(err)
 	}
 	back := time.Now()
-	make(before, churn)
+	makeSome(before, churn)
 	harness.SimulateDeployments(t, ns)
 	for i := range churn {
 		harness.AwaitReady(t, ns, fmt.Sprintf("g%d", i))

@@ -6,6 +6,7 @@ package faults
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Wire is what lies between an operator and its API server. It counts, remembers and, when told so, fails.
+// Wire is what lies between an operator and its API server, and between it and the workers that it brings adapters to. It counts, remembers and, when told so, fails.
 type Wire struct {
 	// turn is held by one write at a time while writes are numbered, so that "after the n-th" has one meaning and no
 	// write overtakes a crash.
@@ -160,10 +161,17 @@ func (w *Wire) QuietFor() time.Duration {
 	return time.Since(w.worked)
 }
 
-// Wrap puts the wire in front of a transport.
-func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper {
+// Wrap puts the wire in front of a transport to an API server.
+func (w *Wire) Wrap(next http.RoundTripper) http.RoundTripper { return w.wrap(next, CallOf) }
+
+// WrapWorker puts the wire in front of a transport to a worker.
+func (w *Wire) WrapWorker(worker string, next http.RoundTripper) http.RoundTripper {
+	return w.wrap(next, func(method string, address *url.URL) Call { return CallToWorker(worker, method, address) })
+}
+
+func (w *Wire) wrap(next http.RoundTripper, read func(method string, address *url.URL) Call) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		call := CallOf(req.Method, req.URL)
+		call := read(req.Method, req.URL)
 		if call.Resource == "" {
 			w.look(req.URL.Path)
 		}

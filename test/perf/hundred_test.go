@@ -97,6 +97,8 @@ func boundStatus(t *testing.T, records []localcluster.AuditRecord) {
 }
 
 const (
+	// mostWrites is how many writes, status writes and events a new graph may cost on any machine, the goal of docs/performance.md.
+	mostWrites = 17
 	// firstWord is how long the first status of a new object waits for something to tell.
 	firstWord = time.Second
 	// noticed is how long it may take on a loaded machine until an operator has seen what was reported to the API server.
@@ -185,6 +187,9 @@ func made(t *testing.T, s *Stage) {
 		t.Errorf("%d status writes of %d new graphs came on top of three each though all was reported in time, want %d at most", needless, hundred, most)
 	}
 	expect(t, Requests{Creates: children * hundred, Events: hundred}, exceptStatus(w.Requests), w.Records)
+	if got, most := w.Requests.Writes(), mostWrites*hundred; got > most {
+		t.Errorf("%d writes for %d new graphs, want %d at most", got, hundred, most)
+	}
 	lag := SimulatorLag(w.Records, OperatorUser, SimulatorUser)
 	if lag.Count != 2*hundred {
 		t.Errorf("%d Deployments were rolled out, want %d", lag.Count, 2*hundred)

@@ -100,6 +100,10 @@ type write struct {
 // room stands for a version that is known only when the object was created.
 const room = "@version@"
 
+// mostIdle is how many connections are kept: of the usual number, whoever sends at a fixed rate would make more for every stall of the API
+// server, each with a handshake that takes from the same cores.
+const mostIdle = 256
+
 // writer sends bytes.
 type writer struct {
 	base string
@@ -109,10 +113,11 @@ type writer struct {
 
 func newWriter(config *rest.Config, kinds meta.RESTMapper) (*writer, error) {
 	config.NextProtos = []string{"http/1.1"}
-	client, err := rest.HTTPClientFor(config)
+	certificates, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the null writer's client: %w", err)
 	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: certificates, MaxIdleConnsPerHost: mostIdle}}
 	return &writer{base: strings.TrimSuffix(config.Host, "/"), http: client, kind: kinds}, nil
 }
 

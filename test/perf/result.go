@@ -100,6 +100,7 @@ func ReadResults(directory fs.FS) ([]Result, error) {
 		if err := json.Unmarshal(text, &r); err != nil {
 			return nil, fmt.Errorf("read result %s: %w", name, err)
 		}
+		r.Finish() // goals may have come since
 		all = append(all, r)
 	}
 	slices.SortStableFunc(all, func(a, b Result) int { return cmp.Or(a.Date.Compare(b.Date), cmp.Compare(a.Commit, b.Commit)) })

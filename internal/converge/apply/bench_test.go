@@ -84,6 +84,17 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 }
 
+// BenchmarkHash is the part of that which tells whether something changed.
+func BenchmarkHash(b *testing.B) {
+	_, intent := prepared(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if hashOf(intent.encoded) == "" {
+			b.Fatal("no hash")
+		}
+	}
+}
+
 // answered is the intent as the API server has it.
 func answered(b *testing.B, intent Intent) *appsv1.Deployment {
 	b.Helper()

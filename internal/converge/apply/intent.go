@@ -99,8 +99,7 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belon
 	if err != nil {
 		return Intent{}, fmt.Errorf("encode %s %q: %w", gvk.Kind, desired.GetName(), err)
 	}
-	sum := sha256.Sum256(encoded)
-	hash := hashVersion + hex.EncodeToString(sum[:])
+	hash := hashOf(encoded)
 	u.SetAnnotations(with(u.GetAnnotations(), names.AnnotationAppliedHash, hash))
 	setOwners(body, owners)
 	if encoded, err = json.Marshal(body); err != nil {
@@ -110,6 +109,12 @@ func Prepare(scheme *runtime.Scheme, owner, desired client.Object, belongs belon
 		Key: recent.KeyOf(gvk.GroupKind(), desired), Hash: hash, gvk: gvk, ownerKind: ownerGVK.Kind, belongs: belongs,
 		encoded: encoded, labels: u.GetLabels(), annotations: u.GetAnnotations(),
 	}, nil
+}
+
+// hashOf is what tells one intent from another.
+func hashOf(encoded []byte) string {
+	sum := sha256.Sum256(encoded)
+	return hashVersion + hex.EncodeToString(sum[:])
 }
 
 // body is what is sent, to be looked into.

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// room is for garbage, in bytes, beside what is in use. More would save little time, less would cost much of it.
+	// room is for garbage, in bytes, beside what is in use. Less would cost much time. More would save some: among 2,000 new graphs,
+	// collections take a quarter of the operator's time, and with no room at all to spare for memory they would take none.
 	room = 20 << 20
 	// least and most are the percentages that room may come to: a heap so large that the room is next to nothing in it would be
 	// collected all the time, and one so small that it is many times its size has to grow first.

@@ -45,8 +45,8 @@ func TestASoakThatIsSmallerThanAskedForIsNotStored(t *testing.T) {
 		result faults.Result
 		stored bool
 	}{
-		"faults at random for nine minutes":   {faults.Result{Goal: "L6", Graphs: 200, Lasting: 9 * time.Minute}, false},
-		"faults at random for ten minutes":    {faults.Result{Goal: "L6", Graphs: 200, Lasting: 10 * time.Minute}, true},
+		"faults at random for 44 minutes":     {faults.Result{Goal: "L6", Graphs: 200, Lasting: 44 * time.Minute}, false},
+		"faults at random for 45 minutes":     {faults.Result{Goal: "L6", Graphs: 200, Lasting: 45 * time.Minute}, true},
 		"a restart in a crowd of 999":         {faults.Result{Goal: "L9", Graphs: 999}, false},
 		"a restart in a crowd of 1000":        {faults.Result{Goal: "L9", Graphs: 1000}, true},
 		"a crowd of 20 at rest":               {faults.Result{Goal: "L10", Graphs: 20, Lasting: time.Hour}, false},

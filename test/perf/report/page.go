@@ -124,7 +124,7 @@ func (s Stored) figures(b *strings.Builder) {
 // beside tells what some figures are made of, and what they leave out.
 func (s Stored) beside(b *strings.Builder) {
 	if v, ok := s.values(perf.ScenarioAdmission, perf.ValueOver); ok {
-		fmt.Fprintf(b, "\nAdmission took %s ms with webhooks and %s ms without at p99 in the median turn, %s and %s ms in the worst, %s and %s ms at p50.\n",
+		fmt.Fprintf(b, "\nAdmission took %s ms with webhooks and %s ms without at p99, %s and %s ms in the worst turn, %s and %s ms at p50.\n",
 			number(v[perf.ValueP99]), number(v[perf.ValueP99Without]), number(v[perf.ValueWorst]), number(v[perf.ValueWorstWithout]),
 			number(v[perf.ValueP50]), number(v[perf.ValueP50Without]))
 	}
@@ -242,7 +242,7 @@ func (s Stored) pods(b *strings.Builder) {
 			"overlap, and each ends late because graphs before it were served first. %s The operator wrote %s times per graph,\n"+
 			"because Deployments report several times on their way.\n\n"+
 			"| Step | Requests | Half of them after | The last after |\n|---|---|---|---|\n",
-			number(row.Values["pods"]), row.N, number(row.Values[perf.ValueSeconds]), label(run), shares(row.Values), number(row.Values[perf.ValueWrites]))
+			number(row.Values[perf.ValuePods]), row.N, number(row.Values[perf.ValueSeconds]), label(run), shares(row.Values), number(row.Values[perf.ValueWrites]))
 		for _, step := range perf.StepNames() {
 			half, last := row.Values[step+"P50Seconds"], row.Values[step+"LastSeconds"]
 			cells(b, step, number(row.Values[step]), number(half)+" s", number(last)+" s")

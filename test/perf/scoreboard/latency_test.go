@@ -66,22 +66,28 @@ func (i *images) await(t *testing.T, image string) time.Time {
 
 // editDuringResync is how long a user waits for an edit while a new operator looks at n graphs: from the request that
 // changes an image to the Deployment that has it. Edits follow each other until the operator has looked at everything, which
-// it is asked from time to time; then another operator starts, until there are enough samples.
+// it is asked from time to time; then another operator starts, until there are enough samples. Edits that it may have served when it
+// had looked at everything do not count.
 func editDuringResync(t *testing.T, binary string, n int) values {
 	const few = 5 // edits between two questions, which cost the operator time
 	s := converged(t, binary, n)
 	seen := &images{at: map[string]time.Time{}}
 	s.Follow(&appsv1.DeploymentList{}, seen.see)
 	var took []float64
-	starts := 0
+	starts, edits := 0, 0
 	for len(took) < *samples {
 		starts++
 		s.Restart()
-		for busy := true; busy && len(took) < *samples; busy = perf.Waiting(t, s.Operator) > 0 {
+		for busy := true; busy && len(took) < *samples; {
+			var batch []float64
 			for range few {
-				image := fmt.Sprintf("registry.example.com/dynamo:edit-%d", len(took))
-				sent := s.ChangeOne((len(took)*7)%n, perf.Image(image, "Frontend"))
-				took = append(took, milliseconds(seen.await(t, image).Sub(sent)))
+				image := fmt.Sprintf("registry.example.com/dynamo:edit-%d", edits)
+				sent := s.ChangeOne((edits*7)%n, perf.Image(image, "Frontend"))
+				batch = append(batch, milliseconds(seen.await(t, image).Sub(sent)))
+				edits++
+			}
+			if busy = perf.Waiting(t, s.Operator) > 0; busy {
+				took = append(took, batch...)
 			}
 		}
 	}
@@ -123,15 +129,15 @@ func available(up bool) client.Patch {
 }
 
 // admission is how much longer the creation of a graph takes with webhooks than without, at a fixed rate. Graphs are created
-// without being stored, so that nothing but admission differs, by turns with and without, beside the same operator. The median
-// turn counts, and the worst is told beside it: on two cores a collection of the API server's garbage now and then leaves no time
-// for anybody else. The first turns are not counted, because an API server that has just started has a heap that still grows.
+// without being stored, so that nothing but admission differs, by turns with and without, beside the same operator. All requests of
+// all turns count; the median turn and the worst are told beside it. The first turns are not counted, because an API server that has just
+// started has a heap that still grows.
 func admission(t *testing.T, binary string, _ int) values {
 	const turns = 9
 	s := perf.NewStage(t, binary)
 	count := *rate * *samples / 40 // five seconds at the usual numbers
 	send := s.Rehearsals(count)
-	var with, without []perf.Distribution
+	var with, without [][]float64
 	for i := range 1 + turns {
 		if i > 0 {
 			harness.InstallWebhooks(t)
@@ -143,40 +149,32 @@ func admission(t *testing.T, binary string, _ int) values {
 			with, without = append(with, on), append(without, off)
 		}
 	}
-	p50 := func(d perf.Distribution) float64 { return d.P50 }
-	p99 := func(d perf.Distribution) float64 { return d.P99 }
+	on, off := perf.Distribute(slices.Concat(with...)), perf.Distribute(slices.Concat(without...))
 	return values{
-		perf.ValueRate: float64(*rate), perf.ValueOver: median(with, p99) - median(without, p99), perf.ValueSamples: float64(turns * count),
-		perf.ValueP50: median(with, p50), perf.ValueP50Without: median(without, p50),
-		perf.ValueP99: median(with, p99), perf.ValueP99Without: median(without, p99),
-		perf.ValueWorst: worst(with, p99), perf.ValueWorstWithout: worst(without, p99),
+		perf.ValueRate: float64(*rate), perf.ValueOver: on.P99 - off.P99, perf.ValueSamples: float64(turns * count),
+		perf.ValueP50: on.P50, perf.ValueP50Without: off.P50, perf.ValueP99: on.P99, perf.ValueP99Without: off.P99,
+		perf.ValueWorst: slices.Max(p99s(with)), perf.ValueWorstWithout: slices.Max(p99s(without)),
+		perf.ValueMedianOver: perf.Median(p99s(with)) - perf.Median(p99s(without)),
 	}
 }
 
-// admitted is one turn. It begins once nothing is new any more: the operator has told the API server of its certificates, which
-// makes it compile the conditions of all webhooks and connect anew, and connections were made.
-func admitted(t *testing.T, s *perf.Stage, webhooks bool, send func(context.Context, int) error, count int) perf.Distribution {
-	t.Helper()
-	s.AwaitStamps(webhooks)
-	perf.NewTrail(t).Settle(perf.OperatorUser, perf.Limit(0))
-	admit(t, send, count/5)
-	return perf.Distribute(admit(t, send, count))
-}
-
-func each(turns []perf.Distribution, of func(perf.Distribution) float64) []float64 {
+// p99s are those of all turns.
+func p99s(turns [][]float64) []float64 {
 	all := make([]float64, len(turns))
-	for i, d := range turns {
-		all[i] = of(d)
+	for i, took := range turns {
+		all[i] = perf.Distribute(took).P99
 	}
 	return all
 }
 
-func median(turns []perf.Distribution, of func(perf.Distribution) float64) float64 {
-	return perf.Median(each(turns, of))
-}
-
-func worst(turns []perf.Distribution, of func(perf.Distribution) float64) float64 {
-	return slices.Max(each(turns, of))
+// admitted is one turn. It begins once nothing is new any more: the operator has told the API server of its certificates, which
+// makes it compile the conditions of all webhooks and connect anew, and connections were made.
+func admitted(t *testing.T, s *perf.Stage, webhooks bool, send func(context.Context, int) error, count int) []float64 {
+	t.Helper()
+	s.AwaitStamps(webhooks)
+	perf.NewTrail(t).Settle(perf.OperatorUser, perf.Limit(0))
+	admit(t, send, count/5)
+	return admit(t, send, count)
 }
 
 // admit sends requests at the rate, whether or not those before were answered, and returns how long each took from the

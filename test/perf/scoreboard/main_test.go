@@ -42,7 +42,7 @@ var (
 	crews    = flag.Int("pod-graphs", 100, "number of graphs in the tier with pods")
 	replicas = flag.Int("pod-replicas", 5, "pods of each of their two components")
 	results  = flag.String("results", "", "directory to store the result in, empty for none")
-	operator = flag.String("operator", "", "operator to measure, empty for that of this tree")
+	operator = flag.String("operator", "", "operator to measure, empty for that of this tree; its results are not stored")
 	profiles = flag.String("profiles", "", "directory for CPU and heap profiles, see TestProfile")
 )
 
@@ -104,6 +104,9 @@ func scenarios(sizes []int) []scenario {
 
 func TestScoreboard(t *testing.T) {
 	binary := *operator
+	if binary != "" && *results != "" {
+		t.Fatal("results are stored under the commit of this tree, and -operator may be of another: add -results=")
+	}
 	if binary == "" {
 		binary = perf.BuildOperator(t)
 	}

@@ -64,11 +64,11 @@ func populate(b *perf.Bed) {
 			}}},
 		})
 	})
-	megabyte := bytes.Repeat([]byte("x"), 1_000_000)
+	megabyte, types := bytes.Repeat([]byte("x"), 1_000_000), []corev1.SecretType{corev1.SecretTypeOpaque, "helm.sh/release.v1"}
 	b.Each(*secrets, "create Secrets of others", func(ctx context.Context, i int) error {
 		return api.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i%len(namespaces)], Name: fmt.Sprintf("foreign-%05d", i)},
-			Type:       "example.com/foreign", Data: map[string][]byte{"data": megabyte},
+			Type:       types[i%len(types)], Data: map[string][]byte{"data": megabyte},
 		})
 	})
 }

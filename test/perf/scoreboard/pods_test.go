@@ -34,10 +34,11 @@ func pods(t *testing.T, binary string, n int) values {
 		return builders.TwoComponents(key.Namespace, key.Name).
 			Change("Frontend", builders.Replicas(int32(*replicas))).Change("Decode", builders.Replicas(int32(*replicas))).Obj()
 	})
-	if found := readyPods(t); found != total {
-		t.Errorf("%d pods are Ready, want %d", found, total)
+	found := readyPods(t)
+	if found != total {
+		t.Fatalf("%d pods are Ready, want %d", found, total)
 	}
-	v := values{"pods": float64(total), "podsPerSecond": float64(total) / w.Span.Seconds(), "graphP50Seconds": w.Each.P50}
+	v := values{perf.ValuePods: float64(found), "podsPerSecond": float64(total) / w.Span.Seconds(), "graphP50Seconds": w.Each.P50}
 	v.work(w, s, n)
 	for _, step := range perf.Timeline(w.Records, begin) {
 		v[step.Name], v[step.Name+"P50Seconds"], v[step.Name+"LastSeconds"] = float64(step.Count), step.P50, step.Max
