@@ -153,11 +153,19 @@ func (b *Bed) Usage(component string) Usage {
 // Simulate has every Deployment reported as rolled out at once, until the returned function is called or the test ends.
 func (b *Bed) Simulate() (stop func()) {
 	b.t.Helper()
+	return b.SimulateAfter(0)
+}
+
+// SimulateAfter does the same after a delay.
+func (b *Bed) SimulateAfter(delay time.Duration) (stop func()) {
+	b.t.Helper()
 	api, err := client.NewWithWatch(harness.RESTConfig(b.t, SimulatorUser), client.Options{Scheme: harness.Scheme(b.t)})
 	if err != nil {
 		b.t.Fatalf("make the simulator's client: %v", err)
 	}
-	return b.until(func(ctx context.Context) error { return simulator.DeploymentsInParallel(ctx, api, "", Connections) })
+	return b.until(func(ctx context.Context) error {
+		return simulator.DeploymentsAt(ctx, api, "", simulator.Pace{Requests: Connections, Delay: delay})
+	})
 }
 
 // until runs something until the returned function is called for the first time, or the test ends.

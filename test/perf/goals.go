@@ -15,6 +15,7 @@ const (
 	ScenarioDelete    = "delete storm"
 	ScenarioForeign   = "foreign objects"
 	ScenarioPods      = "pods"
+	ScenarioLate      = "reported late"
 )
 
 // Values that goals are about.
@@ -42,6 +43,7 @@ const (
 	ValueNull      = "nullWriterSeconds"
 	ValueServerCPU = "apiServerCPUMillisecondsPerGraph"
 	ValuePods      = "pods"
+	ValueDelay     = "delayMilliseconds"
 
 	// Of admission, which is a difference.
 	ValueP50Without   = "p50WithoutMilliseconds"

@@ -82,12 +82,13 @@ func (s Stored) page() string {
 		fmt.Fprintf(&b, "![%s](performance/%s)\n\n", s.plots()[name].title, name)
 	}
 	s.sizes(&b)
+	s.late(&b)
 	s.pods(&b)
 	b.WriteString("## How it is measured\n\n" + strings.TrimSpace(method) + "\n\n")
 	s.steps(&b)
 	if s.Benchmarks != "" {
 		b.WriteString("## Micro-benchmarks\n\nMedians of several runs, and how far they lie apart, by benchstat; `make bench` repeats them.\n" +
-			"In `render` objects are made from specs; in `apply` Prepare is the way from an object to the bytes that are sent and their hash,\n" +
+			"In `render` objects are made from specs; in `apply` Prepare is the way from an object to the bytes that are sent and their hash, Hash the last part of that,\n" +
 			"Contained whether a live object has all that is wanted, and Judge what is left of that once it is known; Status is made from what was\n" +
 			"observed, Unchanged finds that it need not be written, and a Review is one admission.\n\n" +
 			"```\n" + strings.TrimSpace(s.Benchmarks) + "\n```\n\n")
@@ -227,6 +228,25 @@ func (s Stored) sizes(b *strings.Builder) {
 			v(perf.ValueWrites, ""), v(perf.ValueCPU, "ms"), v(perf.ValueServerCPU, "ms"), v(perf.ValuePeak, "MiB"))
 	}
 	b.WriteString("\n")
+}
+
+// late tells what graphs cost whose Deployments take their time.
+func (s Stored) late(b *strings.Builder) {
+	for _, run := range slices.Backward(s.Runs) {
+		late := slices.DeleteFunc(slices.Clone(run.Rows), func(r perf.Row) bool { return !strings.HasPrefix(r.Scenario, perf.ScenarioLate) })
+		if len(late) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "## Reports that come late\n\nDeployments are reported after a while, and not at once (%s). A first status waits for a second for something\n"+
+			"to tell; whoever has nothing to tell by then says so, and costs a status write more for each object.\n\n"+
+			"| Reported after | Graphs | Writes per graph | Of them status | Half of the graphs Ready after | Nearly all after |\n|---|---|---|---|---|---|\n", label(run))
+		for _, r := range late {
+			cells(b, number(r.Values[perf.ValueDelay])+" ms", strconv.Itoa(r.N), number(r.Values[perf.ValueWrites]), number(r.Values["statusWritesPerGraph"]),
+				number(r.Values["graphP50Seconds"])+" s", number(r.Values["graphP99Seconds"])+" s")
+		}
+		b.WriteString("\n")
+		return
+	}
 }
 
 // pods tells where the time goes when there are pods.

@@ -89,6 +89,11 @@ func scenarios(sizes []int) []scenario {
 	for _, n := range sizes {
 		all = append(all, scenario{perf.ScenarioReady, n, ready})
 	}
+	for _, delay := range lateBy {
+		all = append(all, scenario{fmt.Sprintf("%s by %s", perf.ScenarioLate, delay), *crews, func(t *testing.T, binary string, n int) values {
+			return reportedLate(t, binary, n, delay)
+		}})
+	}
 	return append(all,
 		scenario{perf.ScenarioRestart, *usual, restart},
 		scenario{perf.ScenarioIdle, *usual, idleness},

@@ -77,6 +77,21 @@ func middle(t *testing.T, runs []values) values {
 	return v
 }
 
+// lateBy are how late Deployments are reported: sooner and later than a first status waits for.
+var lateBy = []time.Duration{200 * time.Millisecond, 2 * time.Second}
+
+// reportedLate is the way of n graphs to Ready whose Deployments take their time.
+func reportedLate(t *testing.T, binary string, n int, delay time.Duration) values {
+	t.Helper()
+	s := perf.NewStage(t, binary)
+	s.StopSimulator()
+	s.SimulateAfter(delay)
+	w := s.Fill(n, s.Graph)
+	v := values{perf.ValueDelay: milliseconds(delay), "graphP50Seconds": w.Each.P50, "graphP99Seconds": w.Each.P99}
+	v.work(w, s, n)
+	return v
+}
+
 // work adds what all scenarios have that are about work for n graphs.
 func (v values) work(w perf.Work, s *perf.Stage, n int) {
 	per := func(count int) float64 { return float64(count) / float64(n) }
