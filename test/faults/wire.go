@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Wire is what lies between an operator and its API server, and between it and the workers that it brings adapters to. It counts, remembers and, when told so, fails.
+// Wire is what lies between an operator and its API server, and between it and the workers that it brings adapters to. It counts,
+// remembers and, when told so, fails.
 type Wire struct {
 	// turn is held by one write at a time while writes are numbered, so that "after the n-th" has one meaning and no
 	// write overtakes a crash.

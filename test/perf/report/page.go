@@ -88,8 +88,8 @@ func (s Stored) page() string {
 	s.steps(&b)
 	if s.Benchmarks != "" {
 		b.WriteString("## Micro-benchmarks\n\nMedians of several runs, and how far they lie apart, by benchstat; `make bench` repeats them.\n" +
-			"In `render` objects are made from specs; in `apply` Prepare is the way from an object to the bytes that are sent and their hash, Hash the last part of that,\n" +
-			"Contained whether a live object has all that is wanted, and Judge what is left of that once it is known; Status is made from what was\n" +
+			"In `render` objects are made from specs; in `apply` Prepare is the way from an object to the bytes that are sent and their hash,\n" +
+			"Hash the last part of that, Contained whether a live object has all that is wanted, and Judge what is left of that once it is known; Status is made from what was\n" +
 			"observed, Unchanged finds that it need not be written, and a Review is one admission.\n\n" +
 			"```\n" + strings.TrimSpace(s.Benchmarks) + "\n```\n\n")
 	}
@@ -239,7 +239,8 @@ func (s Stored) late(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "## Reports that come late\n\nDeployments are reported after a while, and not at once (%s). A first status waits for a second for something\n"+
 			"to tell; whoever has nothing to tell by then says so, and costs a status write more for each object.\n\n"+
-			"| Reported after | Graphs | Writes per graph | Of them status | Half of the graphs Ready after | Nearly all after |\n|---|---|---|---|---|---|\n", label(run))
+			"| Reported after | Graphs | Writes per graph | Of them status | Half of the graphs Ready after | Nearly all after |\n"+
+			"|---|---|---|---|---|---|\n", label(run))
 		for _, r := range late {
 			cells(b, number(r.Values[perf.ValueDelay])+" ms", strconv.Itoa(r.N), number(r.Values[perf.ValueWrites]), number(r.Values["statusWritesPerGraph"]),
 				number(r.Values["graphP50Seconds"])+" s", number(r.Values["graphP99Seconds"])+" s")
