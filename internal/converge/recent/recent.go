@@ -151,8 +151,10 @@ func (s *Store) Newest(k Key, cached client.Object) (client.Object, time.Duratio
 		return nil, left
 	}
 	switch isShown := !e.shown.IsZero(); {
+	// Either the cache was read before it had the write, or the object is gone and nobody who watches its kind said so. To make it
+	// once more would be wrong in one case, to take it for there for ever in the other.
 	case cached == nil && isShown:
-		return nil, 0 // it was there, and is gone
+		return e.written, left
 	// The answer itself, handed back by somebody who looks at what a pass has left, is no sign that the cache has it.
 	case cached != nil && cached != e.written && !older(cached, e.written):
 		s.confirm(k, e)

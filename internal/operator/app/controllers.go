@@ -65,9 +65,7 @@ type kind struct {
 	// optional are kinds that are watched while their API is served.
 	optional map[apis.API][]watched
 	// workers are how many passes may run at once, besides those that are held up.
-	workers int
-	// next is the kind of ours that this one is made into, empty for none.
-	next       string
+	workers    int
 	reconciler func(controllers.Tools, parts) reconcile.Reconciler
 	// also are objects that concern a primary without being its children.
 	also []related
@@ -89,7 +87,7 @@ type related struct {
 func kinds() []kind {
 	return []kind{
 		{
-			name: graph.Name, primary: &v1alpha1.DynamoGraphDeployment{}, workers: 8, next: component.Name,
+			name: graph.Name, primary: &v1alpha1.DynamoGraphDeployment{}, workers: 8,
 			list:   func() client.ObjectList { return &v1alpha1.DynamoGraphDeploymentList{} },
 			status: graphState,
 			owned:  graph.Owned(),
@@ -161,7 +159,6 @@ type parts struct {
 	etcd     *etcdkeys.Client
 	sight    sight
 	land     territory
-	anteroom *anteroom
 	// workers calls workers, and answers tells of what they said.
 	workers *placement.Keeper
 	answers source.Source
@@ -180,7 +177,7 @@ func newParts(mgr manager.Manager, registry cache.Cache, c *config.Config, a aro
 	applier.Tally = a.sight.metrics.Wrote
 	workers, answers := callWorkers(c, a)
 	return parts{
-		workers: workers, answers: answers, anteroom: newAnteroom(),
+		workers: workers, answers: answers,
 		mgr: mgr, registry: registry, settings: settings, served: served, store: store, apply: applier, sight: a.sight, land: a.land,
 		etcd: etcdkeys.New(settings.EtcdAddress, clock.RealClock{}),
 		keys: &sshkey.Keeper{
@@ -279,7 +276,7 @@ func build(p parts, k kind, queue source.Source, tools controllers.Tools) (contr
 			MaxConcurrentReconciles: (1 + heldUp) * k.workers,
 			RateLimiter:             newRetries(),
 			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-				return newPlaces(flowOf(p.anteroom, k), k.workers, limiter, p.mgr.GetLogger().WithValues("controller", name))
+				return newPlaces(name, k.workers, limiter, p.mgr.GetLogger().WithValues("controller", name))
 			},
 		})
 	for _, child := range k.owned {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -23,20 +24,29 @@ const afterOthers = -1
 // newcomers are all primaries when they are seen for the first time. One watch tells of those from before the start and of those
 // that are made later: of two, each could take what comes while they begin for the other's.
 func newcomers(p parts, k kind) source.Source {
-	return source.Kind(p.mgr.GetCache(), k.primary, behindOthers(flowOf(p.anteroom, k)), predicate.Funcs{
+	return source.Kind(p.mgr.GetCache(), k.primary, behindOthers(), predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	})
 }
 
 // behindOthers queues what is seen for the first time behind everything that was begun.
-func behindOthers(f flow) handler.EventHandler {
+func behindOthers() handler.EventHandler {
 	return handler.Funcs{CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
+		priority := afterOthers
 		if e.IsInInitialList {
-			addAt(q, handler.LowPriority, request)
-			return
+			priority = handler.LowPriority
 		}
-		f.enter(q, request)
+		addAt(q, priority, request)
 	}}
+}
+
+// addAt queues a request with a priority, where the queue knows any.
+func addAt(q workqueue.TypedRateLimitingInterface[reconcile.Request], priority int, request reconcile.Request) {
+	if queue, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+		return
+	}
+	q.Add(request)
 }

@@ -23,7 +23,7 @@ func TestWhatWasBegunIsFinishedBeforeSomethingNewIsBegun(t *testing.T) {
 		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
 	}
 	graph := func(name string) client.Object { return builders.TwoComponents("ns", name).Obj() }
-	direct := behindOthers(flow{room: newAnteroom(), kind: "graphs"})
+	direct := behindOthers()
 	direct.Create(t.Context(), event.CreateEvent{Object: graph("from-before-the-start"), IsInInitialList: true}, q)
 	direct.Create(t.Context(), event.CreateEvent{Object: graph("first")}, q)
 	direct.Create(t.Context(), event.CreateEvent{Object: graph("second")}, q)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -23,13 +24,12 @@ const (
 )
 
 // places is a queue that gives out so many requests at once, but for those whose passes take long while no other ends: whoever is held up
-// gives its place to another. So a webhook that does not answer for the workloads of some graphs costs all others nothing.
+// gives its place to another. So a webhook that does not answer for the workloads of some graphs stops nobody else: while others
+// end, at least one place is theirs, and when none ends, all are given away.
 type places struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	after time.Duration
 	free  chan struct{}
-	// flow is told of what is begun.
-	flow flow
 
 	mu     sync.Mutex
 	taken  map[reconcile.Request]*time.Timer
@@ -39,11 +39,11 @@ type places struct {
 }
 
 // newPlaces returns a queue for as many passes at once. Its controller needs workers for those that are held up besides.
-func newPlaces(f flow, many int, limiter workqueue.TypedRateLimiter[reconcile.Request], log logr.Logger) *places {
+func newPlaces(name string, many int, limiter workqueue.TypedRateLimiter[reconcile.Request], log logr.Logger) *places {
 	closed := make(chan struct{})
 	return &places{
-		PriorityQueue: priorityqueue.New(f.kind, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter, o.Log = limiter, log }),
-		flow:          f, after: slowAfter, free: make(chan struct{}, many),
+		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter, o.Log = limiter, log }),
+		after:         slowAfter, free: make(chan struct{}, many),
 		taken: map[reconcile.Request]*time.Timer{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
@@ -60,11 +60,19 @@ func (p *places) GetWithPriority() (reconcile.Request, int, bool) {
 		<-p.free
 		return request, priority, true
 	}
-	p.flow.begun(request)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.take(request)
 	return request, priority, false
+}
+
+// AddWithOpts queues requests. What comes back, after an error or a while, comes back with the priority that it was given out with; but it
+// was begun, and what was begun goes before what was not.
+func (p *places) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
+	if o.RateLimited || o.After > 0 {
+		o.Priority = ptr.To(max(0, ptr.Deref(o.Priority, 0)))
+	}
+	p.PriorityQueue.AddWithOpts(o, requests...)
 }
 
 // take has a pass give its place away by itself after a while in which no other ended. The lock must be held: until then its timer
@@ -119,13 +127,11 @@ func (p *places) leave(request reconcile.Request) {
 // ShutDown lets those go who wait for a place.
 func (p *places) ShutDown() {
 	p.close()
-	p.flow.close()
 	p.PriorityQueue.ShutDown()
 }
 
 // ShutDownWithDrain is ShutDown that waits for what is under way.
 func (p *places) ShutDownWithDrain() {
 	p.close()
-	p.flow.close()
 	p.PriorityQueue.ShutDownWithDrain()
 }

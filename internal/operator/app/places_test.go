@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -41,7 +43,7 @@ const soon, never = 10 * time.Second, 50 * time.Millisecond
 
 func TestWhoIsHeldUpGivesItsPlaceToAnother(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 2, newRetries(), logr.Discard())
+	p := newPlaces(t.Name(), 2, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Hour
 	all := requests(3)
@@ -72,7 +74,7 @@ func TestWhoIsHeldUpGivesItsPlaceToAnother(t *testing.T) {
 
 func TestAPassIsHeldUpAfterAWhile(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 1, newRetries(), logr.Discard())
+	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Millisecond
 	for _, r := range requests(2) {
@@ -90,7 +92,7 @@ func TestAPassIsHeldUpAfterAWhile(t *testing.T) {
 
 func TestNobodyGivesItsPlaceAwayWhileOthersGetOn(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 2, newRetries(), logr.Discard())
+	p := newPlaces(t.Name(), 2, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Hour
 	if wait := p.moving(time.Now()); wait > 0 {
@@ -120,7 +122,7 @@ func TestNobodyGivesItsPlaceAwayWhileOthersGetOn(t *testing.T) {
 
 func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 1, newRetries(), logr.Discard())
+	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
 	defer p.ShutDown()
 	p.after = time.Hour
 	request := requests(1)[0]
@@ -146,7 +148,7 @@ func TestATimerOfAnEarlierPassLeavesThePlaceOfTheNext(t *testing.T) {
 
 func TestWhoWaitsForAPlaceIsLetGoAtTheEnd(t *testing.T) {
 	t.Parallel()
-	p := newPlaces(flow{room: newAnteroom(), kind: t.Name()}, 1, newRetries(), logr.Discard())
+	p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
 	p.after = time.Hour
 	p.Add(requests(1)[0])
 	first := <-worker(p)
@@ -161,4 +163,31 @@ func TestWhoWaitsForAPlaceIsLetGoAtTheEnd(t *testing.T) {
 		t.Fatal("it waits for ever")
 	}
 	p.Done(first.request)
+}
+
+// TestWhatComesBackGoesBeforeWhatIsNew has a pass over a newcomer end with an error, or with the wish to be called again. Controllers
+// give its request back with the priority that it was given out with.
+func TestWhatComesBackGoesBeforeWhatIsNew(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]priorityqueue.AddOpts{
+		"after a while":  {After: time.Millisecond},
+		"after an error": {RateLimited: true},
+	} {
+		for _, first := range []int{afterOthers, handler.LowPriority} {
+			p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
+			defer p.ShutDown()
+			addAt(p, first, requests(1)[0])
+			request, priority, _ := p.GetWithPriority()
+			if priority != first {
+				t.Errorf("a newcomer has priority %d, want %d", priority, first)
+			}
+			again.Priority = &priority
+			p.AddWithOpts(again, request)
+			p.Done(request)
+			if _, priority, _ = p.GetWithPriority(); priority != 0 {
+				t.Errorf("%s: what was begun with priority %d comes back with %d", name, first, priority)
+			}
+			p.Done(request)
+		}
+	}
 }

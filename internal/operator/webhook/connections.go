@@ -13,13 +13,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-const (
-	// surplusAfter is how long a connection is idle before it counts as one too many.
-	surplusAfter = time.Second
-	// closeEvery is how often one is closed for that. To close all at once has the next burst make all of them anew, with a handshake
-	// each.
-	closeEvery = time.Second
-)
+// surplusAfter is how long a connection is idle before it counts as one too many.
+const surplusAfter = time.Second
 
 // connections keeps clients of HTTP/1.1 from holding more connections than they use.
 //
@@ -31,9 +26,8 @@ const (
 type connections struct {
 	clock clock.PassiveClock
 
-	mu     sync.Mutex
-	all    map[net.Conn]*connection
-	closed time.Time // when one too many was closed last
+	mu  sync.Mutex
+	all map[net.Conn]*connection
 }
 
 // connection is one connection. Clients keep those for one webhook apart from those for another.
@@ -79,8 +73,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// hasSurplus notes what a request is for, and tells whether its connection is to be closed because its client holds another for the
-// same that it does not use.
+// hasSurplus notes what a request is for, and tells whether its client holds a connection for the same that it does not use.
 func (c *connections) hasSurplus(r *http.Request) bool {
 	mine, ok := r.Context().Value(connectionKey{}).(*connection)
 	if !ok {
@@ -90,12 +83,8 @@ func (c *connections) hasSurplus(r *http.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mine.path = r.URL.Path
-	if now.Sub(c.closed) < closeEvery {
-		return false
-	}
 	for _, other := range c.all {
 		if other != mine && other.client == mine.client && other.path == mine.path && !other.idle.IsZero() && now.Sub(other.idle) >= surplusAfter {
-			c.closed = now
 			return true
 		}
 	}
