@@ -13,7 +13,29 @@ import (
 
 // readsOfANewOperator are all reads outside its own namespace that a new operator may send, and how often.
 func readsOfANewOperator() map[string]int {
-	return map[string]int{}
+	reads := discovery()
+	reads["create selfsubjectreviews"] = 2           // who it is itself
+	reads["get validatingwebhookconfigurations"] = 4 // whether they have its certificates
+	reads["get mutatingwebhookconfigurations"] = 4   // the same
+	reads["list leases"] = 2                         // which namespaces restricted operators hold
+	return reads
+}
+
+// readsOfARestrictedOperator are those of one that runs inside a test, without webhooks and an election.
+func readsOfARestrictedOperator() map[string]int {
+	return discovery()
+}
+
+// discovery is how a client of Kubernetes learns what the cluster serves, first and again once what was missing may have come.
+func discovery() map[string]int {
+	reads := map[string]int{}
+	for _, path := range []string{
+		"/api", "/apis", "/apis/grove.io/v1alpha1", "/apis/inference.networking.k8s.io/v1", "/apis/leaderworkerset.x-k8s.io/v1",
+		"/apis/networking.istio.io/v1beta1", "/apis/scheduling.run.ai/v2", "/apis/scheduling.volcano.sh/v1beta1",
+	} {
+		reads["get "+path] = 5
+	}
+	return reads
 }
 
 // checkReads fails for reads outside an operator's namespace that are not on a list, or more often than it says.
