@@ -59,9 +59,13 @@ func inTurns(turns []float64) string {
 	return fmt.Sprintf("%d: %s", len(turns), between(turns))
 }
 
-// between is the least and the most of some values.
+// between is the least and the most of some values, once where they look the same.
 func between(all []float64) string {
-	return number(slices.Min(all)) + " to " + number(slices.Max(all))
+	least, most := number(slices.Min(all)), number(slices.Max(all))
+	if least == most {
+		return least
+	}
+	return least + " to " + most
 }
 
 // mostEarlier is how many earlier runs are looked at.

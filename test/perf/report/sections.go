@@ -156,10 +156,13 @@ func (s Stored) benchmarks(b *strings.Builder) {
 		{"Prepare", "an object is made the bytes that are sent, and their hash"},
 		{"Hash", "the hash alone"},
 		{"Contained", "a live object is searched for all that is wanted"},
-		{"Judge", "the same, when it is known that nothing has changed since"},
+		{"Judge in apply", "the same, when it is known that nothing has changed since"},
+		{"Judge in admission", "all rules are applied to a graph of 25 services"},
 		{"Status", "a status is made from what was observed"},
 		{"Unchanged", "a status is compared with the one that is stored"},
 		{"Review", "one admission"},
+		{"Render... in golden", "a graph and its components are rendered as they are for the first time"},
+		{"Simulate", "the mock engine serves a thousand requests"},
 	} {
 		cells(b, row[0], row[1])
 	}
