@@ -24,7 +24,7 @@ import (
 // TestProfile shows what an operator does with its time and its memory while n graphs become Ready. It runs inside this
 // process, where everybody else is, too: what belongs to the operator carries a label.
 //
-//	make perf PERFFLAGS='-run TestProfile -graphs=200 -profiles=/tmp/profiles'
+//	make perf PERFFLAGS='-run TestProfile$$ -graphs=200 -profiles=/tmp/profiles'
 //	go tool pprof -tagfocus=part=operator /tmp/profiles/cpu.pprof
 //
 // There are no webhooks, which need a process of their own; nothing of this is a figure.
