@@ -33,7 +33,7 @@ func discovery() map[string]int {
 		"/api", "/apis", "/apis/grove.io/v1alpha1", "/apis/inference.networking.k8s.io/v1", "/apis/leaderworkerset.x-k8s.io/v1",
 		"/apis/networking.istio.io/v1beta1", "/apis/scheduling.run.ai/v2", "/apis/scheduling.volcano.sh/v1beta1",
 	} {
-		reads["get "+path] = 5
+		reads["get "+path] = 10
 	}
 	return reads
 }

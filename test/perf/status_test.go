@@ -63,7 +63,7 @@ func tales(records []localcluster.AuditRecord) map[string]tale {
 					w.reported = r.Answered
 				}
 			})
-		case r.User != OperatorUser:
+		case r.User != OperatorUser || r.Name == "": // watches have no name
 		case status:
 			note(r.Resource+"/"+r.Name, func(w *tale) { w.told = append(w.told, r) })
 			if r.Resource == "dynamocomponentdeployments" {
