@@ -4,6 +4,7 @@
 package perf
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,9 +14,21 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
+// Kinds as their controllers are called.
+const (
+	graphKind     = "DynamoGraphDeployment"
+	componentKind = "DynamoComponentDeployment"
+)
+
 // Metric asks an operator for a metric: the sum of all its series that have the labels, each as in `name="value"`. To ask
 // has a price, since the operator counts its objects for the answer, so it is not done while something is timed.
 func Metric(t testing.TB, p *harness.Process, name string, labels ...string) float64 {
+	t.Helper()
+	return sumSeries(scrape(t, p), name, labels)
+}
+
+// scrape returns all metrics of an operator.
+func scrape(t testing.TB, p *harness.Process) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Metrics+"/metrics", nil)
 	if err != nil {
@@ -30,7 +43,7 @@ func Metric(t testing.TB, p *harness.Process, name string, labels ...string) flo
 	if err != nil {
 		t.Fatalf("ask %s for metrics: %v", p.Name, err)
 	}
-	return sumSeries(string(text), name, labels)
+	return string(text)
 }
 
 func sumSeries(text, name string, labels []string) float64 {
@@ -56,14 +69,23 @@ func hasAll(series string, labels []string) bool {
 	return true
 }
 
+// passed names the metric of Passes.
+const passed = "controller_runtime_reconcile_total"
+
 // Passes is how often an operator has looked at objects of a kind.
 func Passes(t testing.TB, p *harness.Process, kind string) int {
 	t.Helper()
-	return int(Metric(t, p, "controller_runtime_reconcile_total", `controller="`+kind+`"`))
+	return int(Metric(t, p, passed, ofController(kind)))
 }
 
-// Waiting is how many objects an operator still has to look at.
-func Waiting(t testing.TB, p *harness.Process) int {
+func ofController(kind string) string { return `controller="` + kind + `"` }
+
+// LookedAtAll tells whether a new operator has looked at n graphs and their components, and how far it is. It asks only once for all of it.
+func LookedAtAll(t testing.TB, p *harness.Process, n int) (bool, string) {
 	t.Helper()
-	return int(Metric(t, p, "workqueue_depth"))
+	text := scrape(t, p)
+	graphs, components := int(sumSeries(text, passed, []string{ofController(graphKind)})), int(sumSeries(text, passed, []string{ofController(componentKind)}))
+	waiting := int(sumSeries(text, "workqueue_depth", nil))
+	return graphs >= n && components >= 2*n && waiting == 0,
+		fmt.Sprintf("it has looked at graphs %d times and at components %d times, and %d wait", graphs, components, waiting)
 }

@@ -43,7 +43,7 @@ func Fold(records []localcluster.AuditRecord, user string) Requests {
 			r.Events++
 		case record.Subresource == "status":
 			r.Status++
-		case record.Verb == "get", record.Verb == "list", isReview(record):
+		case isRead(record):
 			r.Reads++
 		case record.Verb == "delete", record.Verb == "deletecollection":
 			r.Deletes++
@@ -74,6 +74,28 @@ func FoldUpkeep(records []localcluster.AuditRecord, user string) Upkeep {
 // isUpkeep recognises what no object of a user is the reason of.
 func isUpkeep(r localcluster.AuditRecord) bool {
 	return r.Verb == "watch" || r.Resource == "leases" || r.Resource == "events" && strings.HasPrefix(r.Name, electionID+".")
+}
+
+// isRead recognises what changes nothing.
+func isRead(r localcluster.AuditRecord) bool {
+	return r.Verb == "get" || r.Verb == "list" || isReview(r)
+}
+
+// readsOutside counts a user's reads outside a namespace by verb and resource, or by verb and path where there is no resource. Whoever
+// reads in all namespaces reads outside any.
+func readsOutside(records []localcluster.AuditRecord, user, namespace string) map[string]int {
+	reads := map[string]int{}
+	for _, r := range records {
+		if r.User != user || !isRead(r) || r.Namespace == namespace {
+			continue
+		}
+		what := r.Resource
+		if what == "" {
+			what, _, _ = strings.Cut(r.URI, "?")
+		}
+		reads[r.Verb+" "+what]++
+	}
+	return reads
 }
 
 // isReview recognises questions in the form of objects, such as who one is. Nothing is stored.

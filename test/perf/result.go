@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,51 @@ type Row struct {
 	Scenario string             `json:"scenario"`
 	N        int                `json:"n"`
 	Values   map[string]float64 `json:"values"`
+	// Turns are the values of every turn, in order, where the scenario was measured by turns. Values has the median of each.
+	Turns []map[string]float64 `json:"turns,omitempty"`
+}
+
+// ByTurns is a row of what was measured by turns: every value is the median of its own, so that the ratio is the median of ratios
+// and not that of two medians.
+func ByTurns(scenario string, n int, turns []map[string]float64) Row {
+	each := map[string][]float64{}
+	for _, values := range turns {
+		for name, v := range values {
+			each[name] = append(each[name], v)
+		}
+	}
+	row := Row{Scenario: scenario, N: n, Values: map[string]float64{}, Turns: turns}
+	for name, all := range each {
+		row.Values[name] = Median(all)
+	}
+	return row
+}
+
+// inTurns are the values of a name of all turns, none if it was not measured by turns.
+func (r Row) inTurns(value string) []float64 {
+	var all []float64
+	for _, turn := range r.Turns {
+		if v, ok := turn[value]; ok {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// inEnoughTurns tells whether goals may be judged by it. What is measured once, and what was before there were turns, has none.
+func (r Row) inEnoughTurns() bool { return len(r.Turns) == 0 || len(r.Turns) >= WantedTurns }
+
+// Check finds what is no number. JSON has no word for it, and a whole run would be lost for one value.
+func (r Row) Check() error {
+	var wrong []error
+	for _, values := range append([]map[string]float64{r.Values}, r.Turns...) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if v := values[name]; math.IsNaN(v) || math.IsInf(v, 0) {
+				wrong = append(wrong, fmt.Errorf("%s, N = %d: %s is %v", r.Scenario, r.N, name, v))
+			}
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // String lists what was measured, for people.
@@ -42,9 +88,11 @@ type Result struct {
 	Changed bool    `json:"changed,omitempty"`
 	Machine Machine `json:"machine"`
 	// Load is the load average before the run. Much more than nothing means that others were at work.
-	Load    float64  `json:"load"`
-	Rows    []Row    `json:"rows"`
-	Figures []Figure `json:"figures"`
+	Load float64 `json:"load"`
+	// Incomplete names scenarios that failed, of which there are no rows or not all turns.
+	Incomplete []string `json:"incomplete,omitempty"`
+	Rows       []Row    `json:"rows"`
+	Figures    []Figure `json:"figures"`
 }
 
 // NewResult begins a run.

@@ -4,6 +4,7 @@
 package perf
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -16,14 +17,16 @@ import (
 func board(peak map[int]float64) []Row {
 	var rows []Row
 	for n, mib := range peak {
-		rows = append(rows, Row{ScenarioReady, n, map[string]float64{
+		rows = append(rows, Row{Scenario: ScenarioReady, N: n, Values: map[string]float64{
 			ValuePeak: mib, ValueRatio: 1.2, ValuePerGraph: 20 + float64(n)/1000, ValueWrites: 16, ValueCPU: 25,
 		}})
 	}
 	return append(rows,
-		Row{ScenarioRestart, 1000, map[string]float64{ValueAllWrites: 0}},
-		Row{ScenarioIdle, 1000, map[string]float64{ValueOther: 6, ValueWindow: 600}},
-		Row{ScenarioAdmission, 1000, map[string]float64{ValueOver: 2, ValueRate: 100}},
+		Row{Scenario: ScenarioRestart, N: 1000, Values: map[string]float64{ValueAllWrites: 0}},
+		Row{Scenario: ScenarioIdle, N: 1000, Values: map[string]float64{ValueOther: 6, ValueWindow: 600}},
+		Row{Scenario: ScenarioAdmission, N: 1000, Values: map[string]float64{ValueOver: 2, ValueRate: 100}},
+		Row{Scenario: ScenarioEdit, N: 1000, Values: map[string]float64{ValueP99: 50, ValueSamples: 200}},
+		Row{Scenario: ScenarioPods, N: 100, Values: map[string]float64{ValueWrites: 26, ValuePods: 1000}},
 	)
 }
 
@@ -40,6 +43,8 @@ func TestFiguresAreJudgedAtTheSizesTheirGoalsAreSetFor(t *testing.T) {
 			"writes, status writes and events per graph":             Pass, "operator CPU per graph": Miss,
 			"memory per 1,000 more graphs": Pass, "writes after a restart": Aimed,
 			"idle: requests besides leases and watches": Miss, "admission over no webhook at 200/s, p99": Trial, // at half the rate
+			"user edit served while 1,000 others resync, p99": Trial, // without those in doubt
+			"writes per graph with pods, real controllers":    Miss,
 		}},
 		"a trial": {board(map[int]float64{20: 60, 50: 70}), map[string]Verdict{
 			"1,000 graphs Ready": Trial, "growth: time per graph at 2,000 over 200": Trial,
@@ -47,6 +52,7 @@ func TestFiguresAreJudgedAtTheSizesTheirGoalsAreSetFor(t *testing.T) {
 			"writes, status writes and events per graph":             Trial, "operator CPU per graph": Trial,
 			"memory per 1,000 more graphs": Trial, "writes after a restart": Aimed,
 			"idle: requests besides leases and watches": Miss, "admission over no webhook at 200/s, p99": Trial,
+			"user edit served while 1,000 others resync, p99": Trial, "writes per graph with pods, real controllers": Miss,
 		}},
 		"nothing": {nil, map[string]Verdict{}},
 	} {
@@ -91,10 +97,59 @@ func TestAResultComesBackAsItWasStored(t *testing.T) {
 	if diff := cmp.Diff([]Result{older, newer}, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
-	if m := newer.Misses(); len(m) != 2 {
+	if m := newer.Misses(); len(m) != 3 {
 		t.Errorf("misses: %q", m)
 	}
 	if newer.Machine.Cores == 0 || newer.Machine.GoVersion == "" {
 		t.Errorf("nothing is known of the machine: %+v", newer.Machine)
+	}
+}
+
+// turned are rows of two numbers of graphs that were measured in some turns.
+func turned(turns int) []Row {
+	var few, many []map[string]float64
+	for i := range turns {
+		null := []float64{10, 20, 40, 10, 10}[i]
+		few = append(few, map[string]float64{ValuePerGraph: 20 + float64(i), ValueNull: null, ValueRatio: 20 / null})
+		many = append(many, map[string]float64{ValuePerGraph: 2 * (20 + float64(i)), ValueNull: null, ValueRatio: 20 / null})
+	}
+	return []Row{ByTurns(ScenarioReady, fewGraphs, few), ByTurns(ScenarioReady, manyGraphs, many)}
+}
+
+func TestAValueOfTurnsIsTheMedianOfItsOwn(t *testing.T) {
+	t.Parallel()
+	rows := turned(5)
+	if diff := cmp.Diff(map[string]float64{ValuePerGraph: 22, ValueNull: 10, ValueRatio: 2}, rows[0].Values); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	for turns, want := range map[int]Verdict{WantedTurns: Miss, WantedTurns - 1: Trial} {
+		found := false
+		for _, f := range Judge(turned(turns)) {
+			if f.Name != "growth: time per graph at 2,000 over 200" {
+				continue
+			}
+			found = true
+			if f.Value != 2 || len(f.Turns) != turns || f.Verdict != want {
+				t.Errorf("%d turns: growth %v of turns %v is %s, want 2 of each turn, %s", turns, f.Value, f.Turns, f.Verdict, want)
+			}
+		}
+		if !found {
+			t.Errorf("%d turns: there is no growth", turns)
+		}
+	}
+}
+
+func TestWhatIsNoNumberIsFound(t *testing.T) {
+	t.Parallel()
+	if err := turned(2)[0].Check(); err != nil {
+		t.Error(err)
+	}
+	for name, row := range map[string]Row{
+		"a value":           {Scenario: ScenarioReady, Values: map[string]float64{ValueRatio: math.Inf(1)}},
+		"a value of a turn": {Scenario: ScenarioReady, Turns: []map[string]float64{{ValueRatio: math.NaN()}}},
+	} {
+		if err := row.Check(); err == nil || !strings.Contains(err.Error(), ValueRatio) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

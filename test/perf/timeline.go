@@ -17,7 +17,7 @@ type Step struct {
 
 // step recognises the requests that a step consists of.
 type step struct {
-	name, user, verb, resource, subresource string
+	name, title, user, verb, resource, subresource string
 }
 
 // Users that a controller manager acts as.
@@ -31,24 +31,27 @@ const (
 // steps are the way from a graph to Ready where there are pods, in the order of one graph.
 func steps() []step {
 	return []step{
-		{"graphsCreated", GeneratorUser, "create", "dynamographdeployments", ""},
-		{"componentsApplied", OperatorUser, "patch", "dynamocomponentdeployments", ""},
-		{"deploymentsApplied", OperatorUser, "patch", "deployments", ""},
-		{"replicaSetsCreated", deploymentController, "create", "replicasets", ""},
-		{"podsCreated", replicaSetController, "create", "pods", ""},
-		{"podsBound", schedulerUser, "create", "pods", "binding"},
-		{"podsRunning", kwokUser, "patch", "pods", "status"},
-		{"deploymentsReported", deploymentController, "update", "deployments", "status"},
-		{"componentsTold", OperatorUser, "update", "dynamocomponentdeployments", "status"},
-		{"graphsTold", OperatorUser, "update", "dynamographdeployments", "status"},
+		{"graphsCreated", "graphs are created", GeneratorUser, "create", "dynamographdeployments", ""},
+		{"componentsApplied", "components are applied", OperatorUser, "patch", "dynamocomponentdeployments", ""},
+		{"deploymentsApplied", "Deployments are applied", OperatorUser, "patch", "deployments", ""},
+		{"replicaSetsCreated", "ReplicaSets are created", deploymentController, "create", "replicasets", ""},
+		{"podsCreated", "pods are created", replicaSetController, "create", "pods", ""},
+		{"podsBound", "pods are bound to nodes", schedulerUser, "create", "pods", "binding"},
+		{"podsRunning", "pods run and are Ready", kwokUser, "patch", "pods", "status"},
+		{"deploymentsReported", "Deployments are reported", deploymentController, "update", "deployments", "status"},
+		{"componentsTold", "statuses of components are written", OperatorUser, "update", "dynamocomponentdeployments", "status"},
+		{"graphsTold", "statuses of graphs are written", OperatorUser, "update", "dynamographdeployments", "status"},
 	}
 }
 
+// StepName is what a step is called in results, and for people.
+type StepName struct{ Name, Title string }
+
 // StepNames are the names of the steps, in the order of one graph.
-func StepNames() []string {
-	var all []string
+func StepNames() []StepName {
+	var all []StepName
 	for _, s := range steps() {
-		all = append(all, s.name)
+		all = append(all, StepName{s.name, s.title})
 	}
 	return all
 }

@@ -6,6 +6,7 @@ package report
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -41,6 +42,60 @@ func TestTheDocumentationShowsTheResults(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("docs/%s is out of date; run make generate (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestEveryCommitThatIsNamedIsPartOfTheHistory(t *testing.T) {
+	t.Parallel()
+	stored, err := Read(os.DirFS(results))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, run := range stored.Runs {
+		named = append(named, run.Commit)
+	}
+	for _, step := range stored.Steps {
+		named = append(named, step.Commits.After)
+		if step.Commits.Before != "" {
+			named = append(named, step.Commits.Before)
+		}
+	}
+	for _, commit := range named {
+		if problem := isAncestor(t, commit); problem != "" {
+			t.Error(problem)
+		}
+	}
+	for _, missing := range []string{"0000000000000000000000000000000000000000", "nonsense"} {
+		if isAncestor(t, missing) == "" {
+			t.Errorf("%s is taken for a part of the history", missing)
+		}
+	}
+}
+
+// isAncestor tells what is wrong with a commit, nothing if what is checked out was made from it. It needs the whole history: a shallow clone
+// has none to compare with.
+func isAncestor(t *testing.T, commit string) (problem string) {
+	t.Helper()
+	if said, err := exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").CombinedOutput(); err != nil {
+		return "commit " + commit + " is not in this clone, which has to have all of its history: " + string(said)
+	}
+	if said, err := exec.CommandContext(t.Context(), "git", "merge-base", "--is-ancestor", commit, "HEAD").CombinedOutput(); err != nil {
+		return "commit " + commit + " is not part of the history of what is checked out: " + string(said)
+	}
+	return ""
+}
+
+func TestEveryStepSaysWhatShowsIt(t *testing.T) {
+	t.Parallel()
+	stored, err := Read(os.DirFS(results))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range stored.Steps {
+		if step.Command == "" || step.Commits.After == "" || step.Before == "" || step.After == "" {
+			t.Errorf("step %q of %s lacks a command, a commit or a figure: %+v", step.What, step.Date, step)
 		}
 	}
 }

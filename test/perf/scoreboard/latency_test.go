@@ -64,35 +64,59 @@ func (i *images) await(t *testing.T, image string) time.Time {
 	return at
 }
 
+const (
+	// editEvery is how often a user edits during a resync: so that several edits fall into it, and the API server has as much left for
+	// the operator as with a user who waits for each.
+	editEvery = 100 * time.Millisecond
+	// mostStarts is how many operators may start before there are enough edits.
+	mostStarts = 60
+)
+
+// edit is a change of an image by a user.
+type edit struct {
+	image string
+	sent  time.Time
+}
+
 // editDuringResync is how long a user waits for an edit while a new operator looks at n graphs: from the request that
-// changes an image to the Deployment that has it. Edits follow each other until the operator has looked at everything, which
-// it is asked from time to time; then another operator starts, until there are enough samples. Edits that it may have served when it
-// had looked at everything do not count.
+// changes an image to the Deployment that has it. Edits are sent whether or not those before were served, until the operator has looked at
+// everything. All that were sent before count, also those that are served long after; then another operator starts, until there are
+// enough.
 func editDuringResync(t *testing.T, binary string, n int) values {
-	const few = 5 // edits between two questions, which cost the operator time
 	s := converged(t, binary, n)
 	seen := &images{at: map[string]time.Time{}}
 	s.Follow(&appsv1.DeploymentList{}, seen.see)
 	var took []float64
-	starts, edits := 0, 0
-	for len(took) < *samples {
-		starts++
-		s.Restart()
-		for busy := true; busy && len(took) < *samples; {
-			var batch []float64
-			for range few {
-				image := fmt.Sprintf("registry.example.com/dynamo:edit-%d", edits)
-				sent := s.ChangeOne((edits*7)%n, perf.Image(image, "Frontend"))
-				batch = append(batch, milliseconds(seen.await(t, image).Sub(sent)))
-				edits++
-			}
-			if busy = perf.Waiting(t, s.Operator) > 0; busy {
-				took = append(took, batch...)
-			}
+	starts, edits, doubts := 0, 0, 0
+	for ; len(took) < *samples; starts++ {
+		if starts == mostStarts {
+			t.Fatalf("%d edits were sent while %d operators looked at %d graphs, want %d: each was done too soon", len(took), starts, n, *samples)
 		}
+		s.Restart()
+		due := time.Now()
+		during, inDoubt := perf.SentWhile(int(perf.Limit(n)/editEvery), func() edit {
+			perf.Wait(t, time.Until(due))
+			due = time.Now().Add(editEvery)
+			image := fmt.Sprintf("registry.example.com/dynamo:edit-%d", edits)
+			edits++
+			return edit{image, s.ChangeOne((edits*7)%n, perf.Image(image, "Frontend"))}
+		}, func() bool {
+			all, _ := perf.LookedAtAll(t, s.Operator, n)
+			return !all
+		})
+		if len(inDoubt) == 0 {
+			t.Fatalf("the operator had not looked at everything after %d edits", len(during))
+		}
+		for _, e := range during {
+			took = append(took, milliseconds(seen.await(t, e.image).Sub(e.sent)))
+		}
+		for _, e := range inDoubt {
+			seen.await(t, e.image)
+		}
+		doubts += len(inDoubt)
 	}
 	v := latency(took)
-	v["starts"] = float64(starts)
+	v["starts"], v[perf.ValueInDoubt] = float64(starts), float64(doubts)
 	return v
 }
 

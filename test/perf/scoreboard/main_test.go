@@ -1,11 +1,11 @@
 // Copyright The dynamo-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes about forty-five
-// minutes on two quiet cores, so it runs when it is asked for:
+// Package scoreboard_test measures the operator and compares it with what it must and should be. A run takes more than an
+// hour on two quiet cores, so it runs when it is asked for:
 //
 //	make perf
-//	make perf PERFFLAGS='-sizes=0,20,50 -graphs=50 -idle=20s -results=' (a trial)
+//	make perf PERFFLAGS='-sizes=0,20,50 -graphs=50 -samples=20 -idle=20s -turns=2 -results=' (a trial)
 //	make perf PERFFLAGS='-run Scoreboard/idle'
 //
 // Every scenario has a fresh control plane, whose data nothing was written to before.
@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +30,7 @@ import (
 var (
 	wanted   = flag.Bool("perf", os.Getenv("DYNAMO_PERF") != "", "measure; without it there are no tests here")
 	sizes    = flag.String("sizes", "0,200,1000,2000", "numbers of graphs whose way to Ready is measured")
+	turns    = flag.Int("turns", perf.WantedTurns, "how often each of these numbers is measured, by turns")
 	usual    = flag.Int("graphs", 1000, "number of graphs in the other scenarios")
 	samples  = flag.Int("samples", 200, "samples of a latency")
 	idle     = flag.Duration("idle", 10*time.Minute, "how long to watch an operator that has nothing to do")
@@ -66,10 +66,10 @@ type scenario struct {
 	run  func(t *testing.T, binary string, n int) values
 }
 
-// wantedSizes are the numbers of graphs of -sizes, and of those the least and the most graphs between which growth is measured:
-// nothing for fewer than two.
-func wantedSizes(t *testing.T) (all []int, few, many int) {
+// wantedSizes are the numbers of graphs of -sizes.
+func wantedSizes(t *testing.T) []int {
 	t.Helper()
+	var all []int
 	for text := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -77,18 +77,12 @@ func wantedSizes(t *testing.T) (all []int, few, many int) {
 		}
 		all = append(all, n)
 	}
-	some := slices.DeleteFunc(slices.Clone(all), func(n int) bool { return n == 0 })
-	if len(some) < 2 {
-		return all, 0, 0
-	}
-	return all, slices.Min(some), slices.Max(some)
+	return all
 }
 
-func scenarios(sizes []int) []scenario {
+// scenarios are all but the way to Ready, which is measured by turns.
+func scenarios() []scenario {
 	var all []scenario
-	for _, n := range sizes {
-		all = append(all, scenario{perf.ScenarioReady, n, ready})
-	}
 	for _, delay := range lateBy {
 		all = append(all, scenario{fmt.Sprintf("%s by %s", perf.ScenarioLate, delay), *crews, func(t *testing.T, binary string, n int) values {
 			return reportedLate(t, binary, n, delay)
@@ -119,22 +113,17 @@ func TestScoreboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sizes, few, many := wantedSizes(t)
-	if many > few {
-		t.Run("growth", func(t *testing.T) {
-			for n, v := range readyByTurns(t, binary, few, many) {
-				row := perf.Row{Scenario: perf.ScenarioReady, N: n, Values: v}
-				t.Logf("%s", row)
-				result.Rows = append(result.Rows, row)
-			}
-		})
-		sizes = slices.DeleteFunc(sizes, func(n int) bool { return n == few || n == many })
+	b := board{&result}
+	numbers, runs := wantedSizes(t), byTurns{}
+	b.try(t, perf.ScenarioReady, func(t *testing.T) { runs.measure(t, binary, numbers, *turns) })
+	for _, n := range numbers {
+		if len(runs[n]) > 0 {
+			b.add(t, perf.ByTurns(perf.ScenarioReady, n, runs[n]))
+		}
 	}
-	for _, s := range scenarios(sizes) {
-		t.Run(fmt.Sprintf("%s %d", s.name, s.n), func(t *testing.T) {
-			row := perf.Row{Scenario: s.name, N: s.n, Values: s.run(t, binary, s.n)}
-			t.Logf("%s", row)
-			result.Rows = append(result.Rows, row)
+	for _, s := range scenarios() {
+		b.try(t, fmt.Sprintf("%s %d", s.name, s.n), func(t *testing.T) {
+			b.add(t, perf.Row{Scenario: s.name, N: s.n, Values: s.run(t, binary, s.n)})
 		})
 	}
 	result.Finish()
@@ -149,7 +138,27 @@ func TestScoreboard(t *testing.T) {
 	}
 	path, err := result.Write(*results)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; what was measured: %+v", err, result)
 	}
 	t.Logf("stored in %s", path)
+}
+
+// board collects rows. A scenario that fails costs its own rows and no others.
+type board struct{ result *perf.Result }
+
+// try runs a scenario, and notes that the result lacks it if it fails.
+func (b board) try(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	if !t.Run(name, run) {
+		b.result.Incomplete = append(b.result.Incomplete, name)
+	}
+}
+
+func (b board) add(t *testing.T, row perf.Row) {
+	t.Helper()
+	t.Logf("%s", row)
+	if err := row.Check(); err != nil {
+		t.Fatal(err)
+	}
+	b.result.Rows = append(b.result.Rows, row)
 }

@@ -18,12 +18,15 @@ import (
 // foreignObjects is how much more memory an operator has in a cluster with much that is not its business.
 func foreignObjects(t *testing.T, binary string, n int) values {
 	var alone, among memory
-	t.Run("alone", func(t *testing.T) { alone = started(t, perf.NewBed(t, binary), n) })
-	t.Run("among others", func(t *testing.T) {
-		b := perf.NewBed(t, binary)
-		populate(b)
-		among = started(t, b, n)
-	})
+	ok := t.Run("alone", func(t *testing.T) { alone = started(t, perf.NewBed(t, binary), n) }) &&
+		t.Run("among others", func(t *testing.T) {
+			b := perf.NewBed(t, binary)
+			populate(b)
+			among = started(t, b, n)
+		})
+	if !ok {
+		t.FailNow()
+	}
 	return values{
 		perf.ValueForeign: float64(*foreign), perf.ValueSecrets: float64(*secrets),
 		"alonePeakMiB": alone.peak, perf.ValuePeak: among.peak, perf.ValueChange: 100 * (among.peak/alone.peak - 1),

@@ -5,11 +5,13 @@ package scoreboard_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"testing"
 
@@ -22,16 +24,13 @@ import (
 // TestProfile shows what an operator does with its time and its memory while n graphs become Ready. It runs inside this
 // process, where everybody else is, too: what belongs to the operator carries a label.
 //
-//	make perf PERFFLAGS='-run TestProfile -graphs=200 -profiles=/tmp/profiles'
+//	make perf PERFFLAGS='-run TestProfile$$ -graphs=200 -profiles=/tmp/profiles'
 //	go tool pprof -tagfocus=part=operator /tmp/profiles/cpu.pprof
 //
 // There are no webhooks, which need a process of their own; nothing of this is a figure.
 func TestProfile(t *testing.T) {
-	if *profiles == "" {
-		return // nobody wants one
-	}
-	if err := os.MkdirAll(*profiles, 0o755); err != nil {
-		t.Fatal(err)
+	if !profilesWanted(t) {
+		return
 	}
 	b := perf.NewBed(t, "")
 	b.Simulate()
@@ -62,11 +61,8 @@ func TestProfile(t *testing.T) {
 //	make perf PERFFLAGS='-run TestProfileOfTheAPIServer -graphs=2000 -profiles=/tmp/profiles'
 //	go tool pprof -top -cum /tmp/profiles/operator-3.pprof
 func TestProfileOfTheAPIServer(t *testing.T) {
-	if *profiles == "" {
-		return // nobody wants one
-	}
-	if err := os.MkdirAll(*profiles, 0o755); err != nil {
-		t.Fatal(err)
+	if !profilesWanted(t) {
+		return
 	}
 	t.Run("operator", func(t *testing.T) {
 		s := perf.NewStage(t, perf.BuildOperator(t))
@@ -85,7 +81,7 @@ func TestProfileOfTheAPIServer(t *testing.T) {
 	})
 	t.Run("admission", func(t *testing.T) {
 		s := perf.NewStage(t, perf.BuildOperator(t))
-		count := *rate * *samples / 20
+		count := *rate * *samples / 8 // twenty-five seconds at the usual numbers, more than two profiles take
 		send := s.Rehearsals(count)
 		for _, webhooks := range []bool{true, false} {
 			if !webhooks {
@@ -99,6 +95,23 @@ func TestProfileOfTheAPIServer(t *testing.T) {
 	})
 }
 
+// profilesWanted makes the directory for profiles. A run of everything is not about them; whoever asks for them by name has to say where
+// they go.
+func profilesWanted(t *testing.T) bool {
+	t.Helper()
+	if *profiles == "" {
+		if asked := flag.Lookup("test.run").Value.String(); strings.Contains(asked, "Profile") {
+			t.Fatalf("-run %s needs -profiles, a directory for the profiles", asked)
+		}
+		t.Log("nothing is profiled without -profiles")
+		return false
+	}
+	if err := os.MkdirAll(*profiles, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
 // profileAPIServer writes one profile of ten seconds after the other, until it is told to stop.
 func profileAPIServer(t *testing.T, name string) (stop func()) {
 	t.Helper()
@@ -108,20 +121,29 @@ func profileAPIServer(t *testing.T, name string) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var profiling sync.WaitGroup
+	written := 0
 	profiling.Go(func() {
-		for i := 0; ctx.Err() == nil; i++ {
+		for ctx.Err() == nil {
 			profile, err := api.Discovery().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", "10").DoRaw(ctx)
+			if ctx.Err() != nil {
+				return // the work is done, and the profile is not
+			}
+			if err == nil {
+				err = os.WriteFile(filepath.Join(*profiles, fmt.Sprintf("%s-%d.pprof", name, written)), profile, 0o644)
+			}
 			if err != nil {
-				return // the work is done
+				t.Errorf("profile the API server: %v", err)
+				return
 			}
-			if _, err := create(t, fmt.Sprintf("%s-%d.pprof", name, i)).Write(profile); err != nil {
-				t.Error(err)
-			}
+			written++
 		}
 	})
 	return func() {
 		cancel()
 		profiling.Wait()
+		if written == 0 {
+			t.Errorf("the work was done before there was a profile of ten seconds: take more than -graphs=%d", *usual)
+		}
 	}
 }
 

@@ -4,10 +4,8 @@
 package scoreboard_test
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +19,9 @@ import (
 func ready(t *testing.T, binary string, n int) values {
 	var null perf.Work
 	if n > 0 {
-		t.Run("null writer", func(t *testing.T) { null = perf.NewBed(t, binary).NullWriter(n) })
+		if !t.Run("null writer", func(t *testing.T) { null = perf.NewBed(t, binary).NullWriter(n) }) {
+			t.FailNow()
+		}
 	}
 	s := perf.NewStage(t, binary)
 	w := s.Fill(n, s.Graph)
@@ -43,38 +43,29 @@ func ready(t *testing.T, binary string, n int) values {
 	return v
 }
 
-// growthTurns is how often the way to Ready is measured where growth is.
-const growthTurns = 3
+// byTurns are the values of every turn by the number of graphs.
+type byTurns map[int][]map[string]float64
 
-// readyByTurns measures the way to Ready of few and of many graphs, one after the other and several times over, and takes the run
-// with the median time of each. Growth compares the two: seconds in which something else happens must not decide about it, and a
-// machine is not as fast now as it was ten minutes ago.
-func readyByTurns(t *testing.T, binary string, few, many int) map[int]values {
+// measure measures the way to Ready of all numbers of graphs, one after the other and several times over, each with the null writer right
+// before it. Seconds in which something else happens must not decide about a figure, and a machine is not as fast now as it was ten
+// minutes ago. It ends with the first that fails; what was measured before is kept.
+func (r byTurns) measure(t *testing.T, binary string, numbers []int, turns int) {
 	t.Helper()
-	runs := map[int][]values{}
-	for i := range growthTurns {
-		for _, n := range []int{few, many} {
-			t.Run(fmt.Sprintf("%d, turn %d", n, i+1), func(t *testing.T) {
-				v := ready(t, binary, n)
-				t.Logf("%.1f ms per graph, null writer %.2f s", v[perf.ValuePerGraph], v[perf.ValueNull])
-				runs[n] = append(runs[n], v)
+	for i := range turns {
+		for _, n := range numbers {
+			ok := t.Run(fmt.Sprintf("turn %d, %d", i+1, n), func(t *testing.T) {
+				row := perf.Row{Scenario: perf.ScenarioReady, N: n, Values: ready(t, binary, n)}
+				if err := row.Check(); err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%.1f ms per graph, null writer %.2f s", row.Values[perf.ValuePerGraph], row.Values[perf.ValueNull])
+				r[n] = append(r[n], row.Values)
 			})
+			if !ok {
+				t.FailNow()
+			}
 		}
 	}
-	return map[int]values{few: middle(t, runs[few]), many: middle(t, runs[many])}
-}
-
-// middle is the run with the median time, which also tells how far the others were from it.
-func middle(t *testing.T, runs []values) values {
-	t.Helper()
-	if len(runs) < growthTurns {
-		t.FailNow() // one of them has said why
-	}
-	slices.SortFunc(runs, func(a, b values) int { return cmp.Compare(a[perf.ValuePerGraph], b[perf.ValuePerGraph]) })
-	v := runs[len(runs)/2]
-	v["runs"] = float64(len(runs))
-	v["fastestMillisecondsPerGraph"], v["slowestMillisecondsPerGraph"] = runs[0][perf.ValuePerGraph], runs[len(runs)-1][perf.ValuePerGraph]
-	return v
 }
 
 // lateBy are how late Deployments are reported: sooner and later than a first status waits for.
@@ -128,10 +119,7 @@ func restart(t *testing.T, binary string, n int) values {
 	trail, begin := perf.NewTrail(t), time.Now()
 	s.Operator = s.StartOperator()
 	leads := time.Since(begin)
-	harness.Eventually(t, perf.Limit(n), "everything was looked at", func() (bool, string) {
-		graphs, components := perf.Passes(t, s.Operator, "DynamoGraphDeployment"), perf.Passes(t, s.Operator, "DynamoComponentDeployment")
-		return graphs >= n && components >= 2*n && perf.Waiting(t, s.Operator) == 0, fmt.Sprintf("%d graphs and %d components were", graphs, components)
-	})
+	harness.Eventually(t, perf.Limit(n), "everything was looked at", func() (bool, string) { return perf.LookedAtAll(t, s.Operator, n) })
 	looked := time.Since(begin)
 	records := trail.Settle(perf.OperatorUser, perf.Limit(n))
 	got, used := perf.Fold(records, perf.OperatorUser), s.Usage(s.Operator.Name)
