@@ -70,9 +70,18 @@ func (p *places) GetWithPriority() (reconcile.Request, int, bool) {
 // was begun, and what was begun goes before what was not.
 func (p *places) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
 	if o.RateLimited || o.After > 0 {
-		o.Priority = ptr.To(max(0, ptr.Deref(o.Priority, 0)))
+		o.Priority = ptr.To(onceBegun(ptr.Deref(o.Priority, 0)))
 	}
 	p.PriorityQueue.AddWithOpts(o, requests...)
+}
+
+// onceBegun is the priority of what was given out with one and comes back. What an operator finds when it starts goes before the rest of
+// that, but not beside what a user changes: when the API server stumbles, all of it may come back at once.
+func onceBegun(priority int) int {
+	if priority < afterOthers {
+		return afterOthers
+	}
+	return max(0, priority)
 }
 
 // take has a pass give its place away by itself after a while in which no other ended. The lock must be held: until then its timer

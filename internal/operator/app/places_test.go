@@ -173,7 +173,7 @@ func TestWhatComesBackGoesBeforeWhatIsNew(t *testing.T) {
 		"after a while":  {After: time.Millisecond},
 		"after an error": {RateLimited: true},
 	} {
-		for _, first := range []int{afterOthers, handler.LowPriority} {
+		for first, then := range map[int]int{afterOthers: 0, handler.LowPriority: afterOthers} {
 			p := newPlaces(t.Name(), 1, newRetries(), logr.Discard())
 			defer p.ShutDown()
 			addAt(p, first, requests(1)[0])
@@ -184,8 +184,8 @@ func TestWhatComesBackGoesBeforeWhatIsNew(t *testing.T) {
 			again.Priority = &priority
 			p.AddWithOpts(again, request)
 			p.Done(request)
-			if _, priority, _ = p.GetWithPriority(); priority != 0 {
-				t.Errorf("%s: what was begun with priority %d comes back with %d", name, first, priority)
+			if _, priority, _ = p.GetWithPriority(); priority != then {
+				t.Errorf("%s: what was begun with priority %d comes back with %d, want %d", name, first, priority, then)
 			}
 			p.Done(request)
 		}
