@@ -38,8 +38,11 @@ if [ -f "$results/bench.txt" ]; then
 fi
 benchstat "now=$scratch/bench.txt" >"$scratch/table.txt"
 cat "$scratch/header.txt" "$scratch/table.txt" >"$scratch/benchstat.txt"
-awk -v most="$spread" '/±/ { p = $0; sub(/.*± */, "", p); if (p ~ /∞/ || p + 0 > most) print "bench: runs lie more than " most " % apart: " $0 }' \
-	"$scratch/benchstat.txt" >&2
+awk -v most="$spread" '/±/ { p = $0; sub(/.*± */, "", p); if (p ~ /∞/ || p + 0 > most) print "# runs lie more than " most " % apart: " $0 }' \
+	"$scratch/table.txt" >"$scratch/apart.txt"
+cat "$scratch/apart.txt" >&2
+# A reader of the page has to see that, too.
+cat "$scratch/apart.txt" >>"$scratch/benchstat.txt"
 if [ "${STORE:-}" != 1 ]; then
 	echo 'bench: nothing is stored without STORE=1' >&2
 	exit 0

@@ -3,6 +3,8 @@
 
 package perf
 
+import "math"
+
 // Scenarios, as rows of a result are called.
 const (
 	ScenarioReady     = "ready"
@@ -33,6 +35,7 @@ const (
 	ValueSamples   = "samples"
 	ValueLeases    = "leasesPerHour"
 	ValueWatches   = "watchesPerHour"
+	ValueEachWatch = "watchesPerHourOfEachKind"
 	ValueRate      = "perSecond"
 	ValueOther     = "otherRequestsPerHour"
 	ValueWindow    = "windowSeconds"
@@ -52,6 +55,14 @@ const (
 	ValueWorst        = "worstP99Milliseconds"
 	ValueWorstWithout = "worstP99WithoutMilliseconds"
 	ValueMedianOver   = "medianTurnOverP99Milliseconds"
+	ValueLeastOver    = "leastTurnOverP99Milliseconds"
+	ValueMostOver     = "mostTurnOverP99Milliseconds"
+)
+
+// Names of figures that the page has more to say about.
+const (
+	GoalAdmission = "admission over no webhook at 200/s, p99"
+	GoalIdle      = "idle: requests besides leases and watches"
 )
 
 // The sizes at which goals are set.
@@ -59,7 +70,10 @@ const (
 	fewGraphs  = 200
 	usual      = 1000
 	manyGraphs = 2000
-	podGraphs  = 100
+	// PodGraphs is how many graphs have pods, and Pods how many those are together.
+	PodGraphs, Pods = 100, 1000
+	// rehearsals is how many creations count for admission at least.
+	rehearsals = 9000
 )
 
 // WantedTurns is in how many turns goals want measured what is measured by turns.
@@ -123,7 +137,7 @@ func goals() []goal {
 		{name: "writes, status writes and events per graph", unit: "requests", must: 17, aim: 15, reference: "71",
 			measure: at(ScenarioReady, ValueWrites, usual)},
 		{name: "writes per graph with pods, real controllers", unit: "requests", must: 25, aim: 17,
-			measure: with(ScenarioPods, ValuePods, 1000, at(ScenarioPods, ValueWrites, podGraphs)), own: true},
+			measure: with(ScenarioPods, ValuePods, Pods, at(ScenarioPods, ValueWrites, PodGraphs)), own: true},
 		{name: "writes after a restart", unit: "requests", must: 0, aim: 0, reference: "18 per graph at 200",
 			measure: at(ScenarioRestart, ValueAllWrites, usual)},
 		{name: "operator CPU per graph", unit: "ms", must: 20, aim: 8, reference: "95", measure: at(ScenarioReady, ValueCPU, usual)},
@@ -133,10 +147,17 @@ func goals() []goal {
 			measure: with(ScenarioEdit, ValueInDoubt, 0, with(ScenarioEdit, ValueSamples, 200, at(ScenarioEdit, ValueP99, usual)))},
 		{name: "event to status, p99", unit: "ms", must: 100, aim: 30,
 			measure: with(ScenarioEvent, ValueSamples, 200, at(ScenarioEvent, ValueP99, usual))},
-		{name: "admission over no webhook at 200/s, p99", unit: "ms", must: 10, aim: 3,
-			measure: with(ScenarioAdmission, ValueSamples, 200, with(ScenarioAdmission, ValueRate, 200, anySize(ScenarioAdmission, ValueOver)))},
-		{name: "idle: requests besides leases and watches", unit: "per hour", must: 0, aim: 0,
+		// Runs that say nothing of the median turn took the p99 of each turn apart, and had a sender with too few connections.
+		{name: GoalAdmission, unit: "ms", must: 10, aim: 3,
+			measure: with(ScenarioAdmission, ValueMedianOver, math.Inf(-1), with(ScenarioAdmission, ValueSamples, rehearsals,
+				with(ScenarioAdmission, ValueRate, 200, anySize(ScenarioAdmission, ValueOver))))},
+		{name: GoalIdle, unit: "per hour", must: 0, aim: 0,
 			measure: with(ScenarioIdle, ValueWindow, 600, at(ScenarioIdle, ValueOther, usual))},
+		// Once a second, so that another operator knows soon that this one has gone.
+		{name: "idle: renewals of the Lease", unit: "per hour", must: 3600, aim: 3600,
+			measure: with(ScenarioIdle, ValueWindow, 600, at(ScenarioIdle, ValueLeases, usual)), own: true},
+		{name: "idle: renewals of a watch", unit: "per hour and kind", must: 12, aim: 12,
+			measure: with(ScenarioIdle, ValueWindow, 600, at(ScenarioIdle, ValueEachWatch, usual)), own: true},
 		{name: "memory with 10,000 foreign pods and 300 MB of Secrets", unit: "% more", must: 5, aim: 5,
 			measure: with(ScenarioForeign, ValueSecrets, 300, with(ScenarioForeign, ValueForeign, 10_000, anySize(ScenarioForeign, ValueChange)))},
 		// An update changes two components and two Deployments; the graph and its components are told twice each.
@@ -263,6 +284,9 @@ func timed(rows []Row) []Row {
 	}
 	return all
 }
+
+// IsWhole tells whether rows have the way to Ready of all numbers of graphs that goals are set for, as they want it measured.
+func IsWhole(rows []Row) bool { return memoryPerThousand(rows).asWanted }
 
 // memoryPerThousand is the slope of the most memory the operator ever had over the number of graphs: in the middle turn, where there
 // are turns.

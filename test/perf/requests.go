@@ -28,6 +28,8 @@ type Upkeep struct {
 	Leases int
 	// Watches are those that ended. An operator that stays informed opens another for each.
 	Watches int
+	// Watched is how many kinds they were about.
+	Watched int
 }
 
 // Fold sorts audit records of one user into classes. Watches are open connections and leases are the price of being
@@ -59,15 +61,18 @@ func Fold(records []localcluster.AuditRecord, user string) Requests {
 // FoldUpkeep counts what Fold leaves out.
 func FoldUpkeep(records []localcluster.AuditRecord, user string) Upkeep {
 	var u Upkeep
+	kinds := map[string]bool{}
 	for _, record := range records {
 		switch {
 		case record.User != user:
 		case record.Verb == "watch":
 			u.Watches++
+			kinds[record.Resource] = true
 		case isUpkeep(record):
 			u.Leases++
 		}
 	}
+	u.Watched = len(kinds)
 	return u
 }
 

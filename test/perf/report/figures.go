@@ -27,6 +27,7 @@ const legend = `Less is better in all of them. Ratios are to the null writer of 
 Verdicts: "aim" is as good as we aim for, "pass" is as good as it must be, "miss" is worse than it must be.
 Trials, which are measured at other sizes or in fewer turns, are not shown.
 "Turns" is the number of turns whose median is shown, with the least and the most of them.
+Nothing is there where there was one measurement, or where turns were not kept.
 "Earlier runs" is the least and the most of up to five stored runs before, on whatever machine and commit they were made.
 Goals with a star are our own. They are there so that the figure cannot get worse unseen.
 
@@ -37,7 +38,7 @@ func (s Stored) figures(b *strings.Builder) {
 	cells(b, "Figure", "Unit", "Now", "Turns", "Must", "Aim", "Reference", "Verdict", "Earlier runs", "Run")
 	cells(b, slices.Repeat([]string{"---"}, 10)...)
 	for _, goal := range perf.Goals() {
-		now, turns, verdict, earlier, where := "", "", "not measured yet", "", ""
+		now, turns, verdict, earlier, where := "", "", "not measured as wanted yet", "", ""
 		if f, run, ok := s.latest(goal.Name); ok {
 			now, turns, verdict, earlier, where = number(f.Value), inTurns(f.Turns), string(f.Verdict), s.earlier(goal.Name, run), label(run)
 		}
@@ -102,42 +103,43 @@ func (s Stored) aboutReference(b *strings.Builder) {
 
 // beside tells what some figures are made of, and what they leave out.
 func (s Stored) beside(b *strings.Builder) {
-	if v, ok := s.values(perf.ScenarioAdmission, perf.ValueOver); ok {
-		fmt.Fprintf(b, "\nAdmission took %s ms with webhooks and %s ms without at p99, %s and %s ms in the worst turn, %s and %s ms at p50.\n",
+	if v, ok := s.values(perf.GoalAdmission, perf.ScenarioAdmission); ok {
+		fmt.Fprintf(b, "\nAdmission took %s ms with webhooks and %s ms without at p99, %s and %s ms in the worst turn, %s and %s ms at p50.",
 			number(v[perf.ValueP99]), number(v[perf.ValueP99Without]), number(v[perf.ValueWorst]), number(v[perf.ValueWorstWithout]),
 			number(v[perf.ValueP50]), number(v[perf.ValueP50Without]))
+		if least, ok := v[perf.ValueLeastOver]; ok {
+			fmt.Fprintf(b, " From turn to turn the difference at p99 was %s to %s ms.", number(least), number(v[perf.ValueMostOver]))
+		}
+		b.WriteString("\n")
 	}
 	if few, many, ok := s.ends(); ok {
 		fmt.Fprintf(b, "\nThe null writer took %s times as long for each of %d graphs as for each of %d.\n",
 			number(perGraph(many)/perGraph(few)), many.N, few.N)
 	}
-	if v, ok := s.values(perf.ScenarioIdle, perf.ValueOther); ok {
+	if v, ok := s.values(perf.GoalIdle, perf.ScenarioIdle); ok {
 		fmt.Fprintf(b, "\nAn idle operator renews its Lease %s times and its watches %s times an hour.\n", number(v[perf.ValueLeases]), number(v[perf.ValueWatches]))
 	}
 }
 
-// ends are the rows with the fewest and the most graphs beside a null writer, of the latest run that has several.
+// ends are the rows with the fewest and the most graphs beside a null writer, of the run that the plots show.
 func (s Stored) ends() (few, many perf.Row, ok bool) {
-	for _, run := range slices.Backward(s.Runs) {
-		rows := slices.DeleteFunc(slices.Clone(perf.Sizes(run.Rows, perf.ScenarioReady)), func(r perf.Row) bool { return r.Values[perf.ValueNull] == 0 })
-		if len(rows) > 1 {
-			return rows[0], rows[len(rows)-1], true
-		}
+	run, _ := s.measured()
+	rows := slices.DeleteFunc(slices.Clone(perf.Sizes(run.Rows, perf.ScenarioReady)), func(r perf.Row) bool { return r.Values[perf.ValueNull] == 0 })
+	if len(rows) < 2 {
+		return perf.Row{}, perf.Row{}, false
 	}
-	return perf.Row{}, perf.Row{}, false
+	return rows[0], rows[len(rows)-1], true
 }
 
 // perGraph is how long the null writer took for a graph.
 func perGraph(r perf.Row) float64 { return r.Values[perf.ValueNull] / float64(r.N) }
 
-// values are those of the latest run of a scenario that has a value.
-func (s Stored) values(scenario, with string) (map[string]float64, bool) {
-	for _, run := range slices.Backward(s.Runs) {
-		for _, row := range slices.Backward(perf.Sizes(run.Rows, scenario)) {
-			if _, ok := row.Values[with]; ok {
-				return row.Values, true
-			}
-		}
+// values are those of the scenario that a goal is measured in, of the run whose figure is shown.
+func (s Stored) values(goal, scenario string) (map[string]float64, bool) {
+	_, run, ok := s.latest(goal)
+	rows := perf.Sizes(run.Rows, scenario)
+	if !ok || len(rows) == 0 {
+		return nil, false
 	}
-	return nil, false
+	return rows[len(rows)-1].Values, true
 }

@@ -122,10 +122,10 @@ func label(r perf.Result) string {
 	return fmt.Sprintf("%s, %.7s", r.Date.Format("2006-01-02"), r.Commit)
 }
 
-// measured is the latest run with graphs of several numbers.
+// measured is the latest run with all the numbers of graphs that goals are set for.
 func (s Stored) measured() (perf.Result, bool) {
 	for _, run := range slices.Backward(s.Runs) {
-		if len(perf.Sizes(run.Rows, perf.ScenarioReady)) > 1 {
+		if perf.IsWhole(run.Rows) {
 			return run, true
 		}
 	}

@@ -33,7 +33,16 @@ func stored() Stored {
 	}})
 	run.Finish()
 	trial := perf.Result{Date: run.Date.Add(time.Hour), Commit: "fedcba9876", Changed: true}
-	trial.Rows = []perf.Row{{Scenario: perf.ScenarioReady, N: 50, Values: map[string]float64{perf.ValueRatio: 9}}}
+	for _, n := range []int{50, 100} {
+		trial.Rows = append(trial.Rows, perf.Row{Scenario: perf.ScenarioReady, N: n, Values: map[string]float64{
+			perf.ValueRatio: 9, perf.ValuePeak: 7, perf.ValueNull: 1, perf.ValuePerGraph: 99,
+		}})
+	}
+	trial.Rows = append(trial.Rows,
+		perf.Row{Scenario: perf.ScenarioAdmission, Values: map[string]float64{perf.ValueOver: 1, perf.ValueP99: 66, perf.ValueSamples: 900, perf.ValueRate: 200}},
+		perf.Row{Scenario: perf.ScenarioPods, N: 7, Values: map[string]float64{"pods": 70}},
+		perf.Row{Scenario: perf.ScenarioLate, N: 7, Values: map[string]float64{perf.ValueDelay: 1234}},
+	)
 	trial.Finish()
 	before := run
 	before.Date, before.Commit, before.Incomplete = run.Date.Add(-time.Hour), "abcdef0123", []string{"idle 1000"}
@@ -58,7 +67,7 @@ func TestThePageShowsTheLatestRunThatWasNoTrial(t *testing.T) {
 	page := stored().Files()["performance.md"]
 	for _, want := range []string{
 		"| 1,000 graphs Ready | x null writer | 1.25 | 5: 1.10 to 1.40 | 2 | 1.30 | 12.7 at 200, 18.5 at 500 | aim | 1.50 (one run) | 2026-05-06, 0123456 |",
-		"| event to status, p99 | ms |  |  | 100 | 30 |  | not measured yet |  |  |",
+		"| event to status, p99 | ms |  |  | 100 | 30 |  | not measured as wanted yet |  |  |",
 		"| writes per graph with pods, real controllers * |",
 		"The reference was measured once, in May 2026: a version, on a machine. It differed. A newer one was slower.",
 		"| 1000 | 25 s |  | 1.25 x (1.10 to 1.40) | 16 |  |  | 100 MiB |",
@@ -74,6 +83,11 @@ func TestThePageShowsTheLatestRunThatWasNoTrial(t *testing.T) {
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	for _, trial := range []string{"Admission took", "70 pods of 7 graphs", "| 1234 ms |", "| 9 x |"} {
+		if strings.Contains(page, trial) {
+			t.Errorf("the page shows %q of a trial:\n%s", trial, page)
 		}
 	}
 }

@@ -48,7 +48,9 @@ func (s Stored) sizes(b *strings.Builder) {
 // late tells what graphs cost whose Deployments take their time.
 func (s Stored) late(b *strings.Builder) {
 	for _, run := range slices.Backward(s.Runs) {
-		late := slices.DeleteFunc(slices.Clone(run.Rows), func(r perf.Row) bool { return !strings.HasPrefix(r.Scenario, perf.ScenarioLate) })
+		late := slices.DeleteFunc(slices.Clone(run.Rows), func(r perf.Row) bool {
+			return !strings.HasPrefix(r.Scenario, perf.ScenarioLate) || r.N < perf.PodGraphs
+		})
 		if len(late) == 0 {
 			continue
 		}
@@ -68,11 +70,10 @@ func (s Stored) late(b *strings.Builder) {
 // pods tells where the time goes when there are pods.
 func (s Stored) pods(b *strings.Builder) {
 	for _, run := range slices.Backward(s.Runs) {
-		of := perf.Sizes(run.Rows, perf.ScenarioPods)
-		if len(of) == 0 {
+		row, ok := perf.Find(run.Rows, perf.ScenarioPods, perf.PodGraphs)
+		if !ok || row.Values[perf.ValuePods] < perf.Pods {
 			continue
 		}
-		row := of[len(of)-1]
 		fmt.Fprintf(b, "## With pods\n\n%s pods of %d graphs were Ready after %s s (%s). The controllers and the scheduler of Kubernetes are real, and kwok\n"+
 			"plays the nodes. The operator wrote %s times per graph.%s%s\n\n"+
 			"| Step | Requests | Half of them after | The last after |\n|---|---|---|---|\n",
@@ -82,7 +83,7 @@ func (s Stored) pods(b *strings.Builder) {
 			half, last := row.Values[step.Name+"P50Seconds"], row.Values[step.Name+"LastSeconds"]
 			cells(b, step.Title, number(row.Values[step.Name]), number(half)+" s", number(last)+" s")
 		}
-		b.WriteString("\n| Process | CPU |\n|---|---|\n")
+		b.WriteString(longest(row.Values) + "\n| Process | CPU |\n|---|---|\n")
 		used := processes(row.Values)
 		for _, process := range slices.Sorted(maps.Keys(used)) {
 			cells(b, process, number(used[process])+" s")
@@ -90,6 +91,22 @@ func (s Stored) pods(b *strings.Builder) {
 		b.WriteString("\n")
 		return
 	}
+}
+
+// longest tells between which steps the last graph waited for longest.
+func longest(values map[string]float64) string {
+	steps := perf.StepNames()
+	before, after, wait := "", "", 0.0
+	for i := 1; i < len(steps); i++ {
+		first, second := steps[i-1], steps[i]
+		if took := values[second.Name+"LastSeconds"] - values[first.Name+"LastSeconds"]; took > wait {
+			before, after, wait = first.Title, second.Title, took
+		}
+	}
+	if wait == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nThe longest wait of the last of them, %s s, is between \"%s\" and \"%s\".\n", number(wait), before, after)
 }
 
 // processes are the seconds of CPU that each used.
@@ -151,20 +168,22 @@ func (s Stored) benchmarks(b *strings.Builder) {
 	b.WriteString("## Micro-benchmarks\n\n" +
 		"Medians of at least ten runs by benchstat, and how far the runs lie apart. `make bench` runs them again.\n\n" +
 		"| Name | What is timed |\n|---|---|\n")
-	for _, row := range [][2]string{
-		{"GraphOf..., Component", "objects are made from a spec"},
-		{"Prepare", "an object is made the bytes that are sent, and their hash"},
-		{"Hash", "the hash alone"},
-		{"Contained", "a live object is searched for all that is wanted"},
-		{"Judge in apply", "the same, when it is known that nothing has changed since"},
-		{"Judge in admission", "all rules are applied to a graph of 25 services"},
-		{"Status", "a status is made from what was observed"},
-		{"Unchanged", "a status is compared with the one that is stored"},
-		{"Review", "one admission"},
-		{"Render... in golden", "a graph and its components are rendered as they are for the first time"},
-		{"Simulate", "the mock engine serves a thousand requests"},
+	for _, row := range []struct{ benchmark, title, what string }{
+		{"internal/render", "GraphOf..., Component", "objects are made from a spec"},
+		{"Prepare", "Prepare", "an object is made the bytes that are sent, and their hash"},
+		{"Hash", "Hash", "the hash alone"},
+		{"Contained", "Contained", "a live object is searched for all that is wanted"},
+		{"converge/apply", "Judge in apply", "the same, when it is known that nothing has changed since"},
+		{"internal/admission", "Judge in admission", "all rules are applied to a graph of 25 services"},
+		{"Status", "Status", "a status is made from what was observed"},
+		{"Unchanged", "Unchanged", "a status is compared with the one that is stored"},
+		{"Review", "Review", "one admission"},
+		{"test/golden", "Render... in golden", "a graph and its components are rendered as they are for the first time"},
+		{"Simulate", "Simulate", "the mock engine serves a thousand requests"},
 	} {
-		cells(b, row[0], row[1])
+		if strings.Contains(s.Benchmarks, row.benchmark) {
+			cells(b, row.title, row.what)
+		}
 	}
 	b.WriteString("\n```\n" + strings.TrimSpace(s.Benchmarks) + "\n```\n\n")
 }

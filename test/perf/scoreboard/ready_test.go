@@ -146,6 +146,7 @@ func idleness(t *testing.T, binary string, n int) values {
 		perf.ValueWindow: idle.Seconds(),
 		perf.ValueOther:  hourly(got.Writes() + got.Reads),
 		perf.ValueLeases: hourly(upkeep.Leases), perf.ValueWatches: hourly(upkeep.Watches),
+		perf.ValueEachWatch:  hourly(upkeep.Watches) / float64(max(1, upkeep.Watched)),
 		"operatorCPUPercent": 100 * used[s.Operator.Name].Seconds() / idle.Seconds(),
 		perf.ValueResident:   perf.MiB(s.Usage(s.Operator.Name).Resident),
 	}
