@@ -35,7 +35,7 @@ const (
 	ValueSamples   = "samples"
 	ValueLeases    = "leasesPerHour"
 	ValueWatches   = "watchesPerHour"
-	ValueEachWatch = "watchesPerHourOfEachKind"
+	ValueEachWatch = "mostWatchesPerHourOfAKind"
 	ValueRate      = "perSecond"
 	ValueOther     = "otherRequestsPerHour"
 	ValueWindow    = "windowSeconds"
@@ -156,7 +156,8 @@ func goals() []goal {
 		// Once a second, so that another operator knows soon that this one has gone.
 		{name: "idle: renewals of the Lease", unit: "per hour", must: 3600, aim: 3600,
 			measure: with(ScenarioIdle, ValueWindow, 600, at(ScenarioIdle, ValueLeases, usual)), own: true},
-		{name: "idle: renewals of a watch", unit: "per hour and kind", must: 12, aim: 12,
+		// The server ends each after five to ten minutes. The one that is renewed most counts.
+		{name: "idle: renewals of a watch", unit: "per hour and watch", must: 12, aim: 12,
 			measure: with(ScenarioIdle, ValueWindow, 600, at(ScenarioIdle, ValueEachWatch, usual)), own: true},
 		{name: "memory with 10,000 foreign pods and 300 MB of Secrets", unit: "% more", must: 5, aim: 5,
 			measure: with(ScenarioForeign, ValueSecrets, 300, with(ScenarioForeign, ValueForeign, 10_000, anySize(ScenarioForeign, ValueChange)))},

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,8 @@ type Upkeep struct {
 	Leases int
 	// Watches are those that ended. An operator that stays informed opens another for each.
 	Watches int
-	// Watched is how many kinds they were about.
-	Watched int
+	// MostWatches is how many of them were about the same: a kind, and which objects of it.
+	MostWatches int
 }
 
 // Fold sorts audit records of one user into classes. Watches are open connections and leases are the price of being
@@ -61,19 +62,30 @@ func Fold(records []localcluster.AuditRecord, user string) Requests {
 // FoldUpkeep counts what Fold leaves out.
 func FoldUpkeep(records []localcluster.AuditRecord, user string) Upkeep {
 	var u Upkeep
-	kinds := map[string]bool{}
+	alike := map[string]int{}
 	for _, record := range records {
 		switch {
 		case record.User != user:
 		case record.Verb == "watch":
 			u.Watches++
-			kinds[record.Resource] = true
+			about := watched(record)
+			alike[about]++
+			u.MostWatches = max(u.MostWatches, alike[about])
 		case isUpkeep(record):
 			u.Leases++
 		}
 	}
-	u.Watched = len(kinds)
 	return u
+}
+
+// watched is what a watch was about: two of one kind with other selectors, or in other namespaces, are two watches.
+func watched(r localcluster.AuditRecord) string {
+	about := r.Group + "/" + r.Resource + " " + r.Namespace
+	if uri, err := url.Parse(r.URI); err == nil {
+		q := uri.Query()
+		about += " " + q.Get("labelSelector") + " " + q.Get("fieldSelector")
+	}
+	return about
 }
 
 // isUpkeep recognises what no object of a user is the reason of.

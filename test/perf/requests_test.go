@@ -20,6 +20,11 @@ func asked() []localcluster.AuditRecord {
 			User: OperatorUser, Verb: verb, Resource: resource, Subresource: subresource, Namespace: "ns", Name: name, Code: code, Answered: begin,
 		}
 	}
+	watch := func(resource, selector string) localcluster.AuditRecord {
+		r := record("watch", resource, "", "", 200)
+		r.URI = "/api/v1/" + resource + "?fieldSelector=type%3D" + selector + "&resourceVersion=7&watch=true"
+		return r
+	}
 	rolledOut := record("update", "deployments", "status", "a", 200)
 	rolledOut.User, rolledOut.Answered = SimulatorUser, begin.Add(30*time.Millisecond)
 	again := rolledOut
@@ -39,6 +44,7 @@ func asked() []localcluster.AuditRecord {
 		record("list", "leases", "", "other", 200),
 		record("create", "selfsubjectreviews", "", "", 201),
 		record("watch", "deployments", "", "", 200),
+		watch("secrets", "a"), watch("secrets", "a"), watch("secrets", "b"),
 	}
 }
 
@@ -51,7 +57,7 @@ func TestRequestsAreSortedIntoClasses(t *testing.T) {
 	if got.Writes() != 7 {
 		t.Errorf("%d writes, want 7", got.Writes())
 	}
-	if diff := cmp.Diff(Upkeep{Leases: 3, Watches: 1}, FoldUpkeep(asked(), OperatorUser)); diff != "" {
+	if diff := cmp.Diff(Upkeep{Leases: 3, Watches: 4, MostWatches: 2}, FoldUpkeep(asked(), OperatorUser)); diff != "" {
 		t.Errorf("upkeep (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[int]int{409: 1}, Refused(asked(), OperatorUser)); diff != "" {

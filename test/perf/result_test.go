@@ -6,6 +6,7 @@ package perf
 import (
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,37 @@ func TestWhatIsNoNumberIsFound(t *testing.T) {
 	} {
 		if err := row.Check(); err == nil || !strings.Contains(err.Error(), ValueRatio) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEveryGoalCanBeJudged has a run with everything as goals want it. A goal that asks for a value which no scenario tells would be a
+// trial for ever.
+func TestEveryGoalCanBeJudged(t *testing.T) {
+	t.Parallel()
+	var rows []Row
+	for _, n := range []int{0, fewGraphs, usual, manyGraphs} {
+		turn := map[string]float64{ValuePeak: 60, ValueRatio: 1.2, ValuePerGraph: 20, ValueWrites: 13, ValueCPU: 5}
+		rows = append(rows, ByTurns(ScenarioReady, n, slices.Repeat([]map[string]float64{turn}, WantedTurns)))
+	}
+	rows = append(rows,
+		Row{Scenario: ScenarioRestart, N: usual, Values: map[string]float64{ValueAllWrites: 0}},
+		Row{Scenario: ScenarioIdle, N: usual, Values: map[string]float64{ValueOther: 0, ValueWindow: 600, ValueLeases: 3600, ValueEachWatch: 12}},
+		Row{Scenario: ScenarioEdit, N: usual, Values: map[string]float64{ValueP99: 50, ValueSamples: 200, ValueInDoubt: 9}},
+		Row{Scenario: ScenarioEvent, N: usual, Values: map[string]float64{ValueP99: 20, ValueSamples: 200}},
+		Row{Scenario: ScenarioAdmission, Values: map[string]float64{ValueOver: 2, ValueMedianOver: -1, ValueRate: 200, ValueSamples: rehearsals}},
+		Row{Scenario: ScenarioForeign, N: fewGraphs, Values: map[string]float64{ValueChange: -1, ValueForeign: 10_000, ValueSecrets: 300}},
+		Row{Scenario: ScenarioUpdate, N: usual, Values: map[string]float64{ValueWrites: 11}},
+		Row{Scenario: ScenarioDelete, N: usual, Values: map[string]float64{ValueAllWrites: 0}},
+		Row{Scenario: ScenarioPods, N: PodGraphs, Values: map[string]float64{ValueWrites: 16, ValuePods: Pods}},
+	)
+	verdicts := map[string]Verdict{}
+	for _, f := range Judge(rows) {
+		verdicts[f.Name] = f.Verdict
+	}
+	for _, goal := range Goals() {
+		if verdicts[goal.Name] != Aimed {
+			t.Errorf("%s: %q, want %q", goal.Name, verdicts[goal.Name], Aimed)
 		}
 	}
 }

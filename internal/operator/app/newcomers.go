@@ -16,10 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// afterOthers is the priority of what nobody has begun yet. Of a thousand graphs that are made at once, the first are then ready
-// when they can be, instead of all at the end; and only those in between have to be kept in mind. What was there when the
-// operator started has a lower one still, because most of it is as it should be.
-const afterOthers = -1
+const (
+	// afterOthers is the priority of what nobody has begun yet. Of a thousand graphs that are made at once, the first are then ready
+	// when they can be, instead of all at the end; and only those in between have to be kept in mind. What was there when the
+	// operator started has a lower one still, because most of it is as it should be.
+	afterOthers = -1
+	// foundAndBegun is that of what was there when the operator started, and comes back.
+	foundAndBegun = afterOthers - 1
+)
 
 // newcomers are all primaries when they are seen for the first time. One watch tells of those from before the start and of those
 // that are made later: of two, each could take what comes while they begin for the other's.

@@ -76,10 +76,10 @@ func (p *places) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Requ
 }
 
 // onceBegun is the priority of what was given out with one and comes back. What an operator finds when it starts goes before the rest of
-// that, but not beside what a user changes: when the API server stumbles, all of it may come back at once.
+// that, however often it comes back, but never beside what a user makes or changes: when the API server stumbles, all of it comes back.
 func onceBegun(priority int) int {
 	if priority < afterOthers {
-		return afterOthers
+		return foundAndBegun
 	}
 	return max(0, priority)
 }

@@ -22,8 +22,7 @@ const surplusAfter = time.Second
 // answered nor, because it is a POST, repeated. Clients take the connection they used last, so those of a burst lie idle
 // below it for a minute and a half. Where there is one, the answer to a request closes its connection, and the next request
 // takes the idle one instead of a new one. So only those are left that are in use all the time, and while the server drains
-// each of them is closed by an answer, which is safe. Of several requests at once, an idle connection closes that of one: the others
-// would only have to be made anew, with a handshake each.
+// each of them is closed by an answer, which is safe.
 type connections struct {
 	clock clock.PassiveClock
 
@@ -37,14 +36,6 @@ type connection struct {
 	path   string
 	// idle is since when nothing was asked, zero while something is.
 	idle time.Time
-	// replaces is the connection that is being closed because this one is idle, replacedBy this one for that.
-	replaces, replacedBy *connection
-}
-
-// takesOver tells whether another connection may be closed in favour of this one.
-func (c *connection) takesOver(other *connection, now time.Time) bool {
-	return c != other && c.replaces == nil && c.client == other.client && c.path == other.path &&
-		!c.idle.IsZero() && now.Sub(c.idle) >= surplusAfter
 }
 
 type connectionKey struct{}
@@ -79,14 +70,10 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		known.idle = time.Time{}
 	case state == http.StateClosed, state == http.StateHijacked:
 		delete(c.all, conn)
-		if idle := known.replacedBy; idle != nil {
-			idle.replaces = nil
-		}
 	}
 }
 
-// hasSurplus notes what a request is for, and tells whether its connection is to be closed, because its client holds another for the same
-// that it does not use.
+// hasSurplus notes what a request is for, and tells whether its client holds a connection for the same that it does not use.
 func (c *connections) hasSurplus(r *http.Request) bool {
 	mine, ok := r.Context().Value(connectionKey{}).(*connection)
 	if !ok {
@@ -97,9 +84,9 @@ func (c *connections) hasSurplus(r *http.Request) bool {
 	defer c.mu.Unlock()
 	mine.path = r.URL.Path
 	for _, other := range c.all {
-		if mine.replacedBy == nil && other.takesOver(mine, now) {
-			mine.replacedBy, other.replaces = other, mine
+		if other != mine && other.client == mine.client && other.path == mine.path && !other.idle.IsZero() && now.Sub(other.idle) >= surplusAfter {
+			return true
 		}
 	}
-	return mine.replacedBy != nil
+	return false
 }

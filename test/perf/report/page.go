@@ -119,7 +119,15 @@ func cells(b *strings.Builder, texts ...string) {
 }
 
 func label(r perf.Result) string {
-	return fmt.Sprintf("%s, %.7s", r.Date.Format("2006-01-02"), r.Commit)
+	return fmt.Sprintf("%s, %s", r.Date.Format("2006-01-02"), revision(r))
+}
+
+// revision says what was measured.
+func revision(r perf.Result) string {
+	if r.Changed {
+		return fmt.Sprintf("%.7s with changes", r.Commit)
+	}
+	return fmt.Sprintf("%.7s", r.Commit)
 }
 
 // measured is the latest run with all the numbers of graphs that goals are set for.
@@ -168,10 +176,7 @@ func (s Stored) runs(b *strings.Builder) {
 		for _, f := range run.Figures {
 			counts[f.Verdict]++
 		}
-		commit := fmt.Sprintf("%.7s", run.Commit)
-		if run.Changed {
-			commit += " with changes"
-		}
+		commit := revision(run)
 		if len(run.Incomplete) > 0 {
 			commit += ", incomplete: " + strings.Join(run.Incomplete, ", ")
 		}

@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,6 +67,8 @@ type scenario struct {
 	run  func(t *testing.T, binary string, n int) values
 }
 
+func (s scenario) title() string { return fmt.Sprintf("%s %d", s.name, s.n) }
+
 // wantedSizes are the numbers of graphs of -sizes.
 func wantedSizes(t *testing.T) []int {
 	t.Helper()
@@ -106,59 +109,73 @@ func TestScoreboard(t *testing.T) {
 	if binary != "" && *results != "" {
 		t.Fatal("results are stored under the commit of this tree, and -operator may be of another: add -results=")
 	}
-	if binary == "" {
-		binary = perf.BuildOperator(t)
-	}
-	result, err := perf.NewResult(t.Context(), time.Now())
+	result, err := perf.NewResult(t.Context(), time.Now()) // before anything of this loads the machine
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := board{&result}
+	if binary == "" {
+		binary = perf.BuildOperator(t)
+	}
+	b := board{result: &result}
+	b.plan(perf.ScenarioReady)
+	for _, s := range scenarios() {
+		b.plan(s.title())
+	}
 	numbers, runs := wantedSizes(t), byTurns{}
-	b.try(t, perf.ScenarioReady, func(t *testing.T) { runs.measure(t, binary, numbers, *turns) })
-	for _, n := range numbers {
-		if len(runs[n]) > 0 {
-			b.add(t, perf.ByTurns(perf.ScenarioReady, n, runs[n]))
-		}
+	if t.Run(perf.ScenarioReady, func(t *testing.T) {
+		runs.measure(t, binary, numbers, *turns, func() { b.set(t, runs.rows(numbers)...) })
+	}) || len(runs[numbers[0]]) == *turns {
+		b.done(t, perf.ScenarioReady)
 	}
 	for _, s := range scenarios() {
-		b.try(t, fmt.Sprintf("%s %d", s.name, s.n), func(t *testing.T) {
-			b.add(t, perf.Row{Scenario: s.name, N: s.n, Values: s.run(t, binary, s.n)})
-		})
+		if t.Run(s.title(), func(t *testing.T) { b.set(t, perf.Row{Scenario: s.name, N: s.n, Values: s.run(t, binary, s.n)}) }) {
+			b.done(t, s.title())
+		}
 	}
-	result.Finish()
 	for _, f := range result.Figures {
 		t.Logf("%-60s %10.4g %-14s must %-6.4g aim %-6.4g %s", f.Name, f.Value, f.Unit, f.Must, f.Aim, f.Verdict)
 	}
 	for _, miss := range result.Misses() {
 		t.Error(miss)
 	}
+}
+
+// board collects rows, and stores all that is known whenever there is something new: a run may end early. A scenario that fails costs its
+// own rows and no others.
+type board struct{ result *perf.Result }
+
+// plan notes what the result lacks until it is done.
+func (b board) plan(scenario string) { b.result.Incomplete = append(b.result.Incomplete, scenario) }
+
+func (b board) done(t *testing.T, scenario string) {
+	t.Helper()
+	b.result.Incomplete = slices.DeleteFunc(b.result.Incomplete, func(s string) bool { return s == scenario })
+	b.store(t)
+}
+
+// set takes rows in, in the place of those of the same scenario and size.
+func (b board) set(t *testing.T, rows ...perf.Row) {
+	t.Helper()
+	for _, row := range rows {
+		t.Logf("%s", row)
+		if err := row.Check(); err != nil {
+			t.Fatal(err)
+		}
+		b.result.Rows = slices.DeleteFunc(b.result.Rows, func(r perf.Row) bool { return r.Scenario == row.Scenario && r.N == row.N })
+		b.result.Rows = append(b.result.Rows, row)
+	}
+	b.store(t)
+}
+
+func (b board) store(t *testing.T) {
+	t.Helper()
+	b.result.Finish()
 	if *results == "" {
 		return
 	}
-	path, err := result.Write(*results)
+	path, err := b.result.Write(*results)
 	if err != nil {
-		t.Fatalf("%v; what was measured: %+v", err, result)
+		t.Fatalf("%v; what was measured: %+v", err, b.result)
 	}
 	t.Logf("stored in %s", path)
-}
-
-// board collects rows. A scenario that fails costs its own rows and no others.
-type board struct{ result *perf.Result }
-
-// try runs a scenario, and notes that the result lacks it if it fails.
-func (b board) try(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	if !t.Run(name, run) {
-		b.result.Incomplete = append(b.result.Incomplete, name)
-	}
-}
-
-func (b board) add(t *testing.T, row perf.Row) {
-	t.Helper()
-	t.Logf("%s", row)
-	if err := row.Check(); err != nil {
-		t.Fatal(err)
-	}
-	b.result.Rows = append(b.result.Rows, row)
 }
