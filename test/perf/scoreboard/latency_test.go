@@ -155,21 +155,21 @@ func available(up bool) client.Patch {
 // admission is how much longer the creation of a graph takes with webhooks than without, at a fixed rate. Graphs are created
 // without being stored, so that nothing but admission differs, by turns with and without, beside the same operator. All requests of
 // all turns count; the median turn and the worst are told beside it. The first turns are not counted, because an API server that has just
-// started has a heap that still grows: a minute after that, one of its collections holds up all requests for up to 0.3 s.
+// started has a heap that still grows.
 func admission(t *testing.T, binary string, _ int) values {
-	const warm, turns = 4, 9
+	const turns = 9
 	s := perf.NewStage(t, binary)
 	count := *rate * *samples / 40 // five seconds at the usual numbers
 	send := s.Rehearsals(count)
 	var with, without [][]float64
-	for i := range warm + turns {
+	for i := range 1 + turns {
 		if i > 0 {
 			harness.InstallWebhooks(t)
 		}
 		on := admitted(t, s, true, send, count)
 		s.RemoveWebhooks()
 		off := admitted(t, s, false, send, count)
-		if i >= warm {
+		if i > 0 {
 			with, without = append(with, on), append(without, off)
 		}
 	}
