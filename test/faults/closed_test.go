@@ -28,13 +28,17 @@ var toldOf = map[string]string{
 	"dynamomodels":           "load an adapter from another source",
 	"leaderworkersets":       "more groups of nodes",
 	"podcliquesets":          "scale on Grove",
+	"podgroups":              "from gangs of nodes to one node",
+	"configmaps":             "take the endpoint picker away",
+	"inferencepools":         "take the endpoint picker away",
+	"virtualservices":        "stop publishing a frontend in a mesh",
 }
 
 // endsOfWatches are the ways in which a watch ends before its time.
 var endsOfWatches = map[string]Blindness{"closed watch of ": {Closed: true}, "expired watch of ": {Missed: true}}
 
 // oneEndIn is how many kinds there are to one whose watch ends without -faults.full.
-const oneEndIn = 14
+const oneEndIn = 18
 
 func TestAWatchThatEndsMissesNothing(t *testing.T) {
 	t.Parallel()
@@ -42,7 +46,7 @@ func TestAWatchThatEndsMissesNothing(t *testing.T) {
 	for _, resource := range slices.Sorted(maps.Keys(toldOf)) {
 		for way, blindness := range endsOfWatches {
 			r := &Result{Goal: "L5", Scenario: toldOf[resource], Fault: way + resource}
-			if *binary != "" && scenarios[r.Scenario].crew || !isPicked(r.Cell(), oneEndIn) || !b.isWanted(t, *r) {
+			if *binary != "" && scenarios[r.Scenario].isOurs() || !isPicked(r.Cell(), oneEndIn) || !b.isWanted(t, *r) {
 				continue
 			}
 			t.Run(r.Fault, func(t *testing.T) {
@@ -61,12 +65,12 @@ func TestAWatchThatEndsMissesNothing(t *testing.T) {
 // tellUnseen tells a story to an operator whose watch of a kind ends when that kind first moves.
 func (b *bed) tellUnseen(t *testing.T, s scenario, blindness Blindness, r *Result) ending {
 	t.Helper()
-	ns, wire := harness.Namespace(t), NewWire(s.api)
+	ns, wire := harness.Namespace(t), NewWire(s.apis...)
 	t.Cleanup(func() { b.diary.Forget(ns) })
 	s.simulate(t, ns)
 	etcd := startEtcd(t, s, ns)
 	workers := startCrew(t, s, ns)
-	launchWith(t, ns, wire, workers.reach(t, wire), etcd.flags()...)
+	launchWith(t, ns, wire, workers.reach(t, wire), append(etcd.flags(), s.flagsIn(ns)...)...)
 	s.before(t, ns)
 	b.rest(t, ns, wire)
 	release := wire.Blind(blindness)

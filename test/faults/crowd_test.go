@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
+	"github.com/dynamo-operator/dynamo-operator/internal/names"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
@@ -29,6 +30,8 @@ const (
 	startsIn = 5 * time.Second
 	// looksEvery is how often an operator of one namespace looks which APIs there are, because it may not watch their definitions.
 	looksEvery = 30 * time.Second
+	// watchesEvery is how soon a watch that is over is begun again: those of informers last for five minutes at least.
+	watchesEvery = 5 * time.Minute
 	// calmFor is how long nothing must happen in a crowd at rest in any run.
 	calmFor = 5 * time.Second
 )
@@ -65,20 +68,8 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 		b.record(t, starts)
 		for range times {
 			operator.Stop()
-			wire = NewWire()
-			before, _, _ := b.diary.Of(ns)
-			began := time.Now()
-			operator = launch(t, ns, wire)
-			took := time.Since(began)
+			took := b.startAnew(t, ns, graphs)
 			starts.Faults, starts.Seconds = starts.Faults+1, max(starts.Seconds, took.Seconds())
-			if took > startsIn {
-				t.Errorf("it took %s to start", took)
-			}
-			b.rest(t, ns, wire)
-			after, _, _ := b.diary.Of(ns)
-			if diff := cmp.Diff(before, after); diff != "" || len(wire.Writes()) > 0 {
-				t.Errorf("it wrote %v (-before +after):\n%s", wire.Writes(), diff)
-			}
 		}
 	})
 	wire = NewWire()
@@ -94,6 +85,41 @@ func TestACrowdCostsNothingAtRestAndGoesWhole(t *testing.T) {
 		})
 	}
 }
+
+// startAnew starts an operator in a crowd that is as it should be, checks that it has nothing to write after it has looked at all of it, and
+// ends it. It returns how long the operator took to start.
+func (b *bed) startAnew(t *testing.T, ns string, graphs int) time.Duration {
+	t.Helper()
+	before, _, _ := b.diary.Of(ns)
+	wire, seen := NewWire(), map[string]float64{}
+	for _, kind := range lookedAt {
+		seen[kind] = harness.Passes(t, kind)
+	}
+	began := time.Now()
+	operator := launch(t, ns, wire)
+	took := time.Since(began)
+	if took > startsIn {
+		t.Errorf("it took %s to start", took)
+	}
+	harness.Eventually(t, crowdPatience, "the operator has looked at everything", func() (bool, string) {
+		for _, kind := range lookedAt {
+			if n := harness.Passes(t, kind) - seen[kind]; n < float64(graphs) && *binary == "" {
+				return false, fmt.Sprintf("%.0f passes of %s", n, kind)
+			}
+		}
+		return true, ""
+	})
+	b.lastRest(t, ns, wire)
+	operator.Stop()
+	after, _, _ := b.diary.Of(ns)
+	if diff := cmp.Diff(before, after); diff != "" || len(wire.Writes()) > 0 {
+		t.Errorf("it wrote %v (-before +after):\n%s", wire.Writes(), diff)
+	}
+	return took
+}
+
+// lookedAt are the kinds of which an operator looks at each object when it has started, of a crowd one a graph.
+var lookedAt = []string{"DynamoGraphDeployment", "DynamoComponentDeployment"}
 
 // stormsOf are the rounds of deletions that are to be run.
 func (b *bed) stormsOf(t *testing.T, graphs int) []*Result {
@@ -142,6 +168,11 @@ func (b *bed) stayCalm(t *testing.T, ns string, wire *Wire, lasting time.Duratio
 			t.Errorf("the operator looked %d times whether there is %s, want %d times at most", n, what, most)
 		}
 	}
+	for what, n := range wire.Watches() {
+		if most := int(lasting/watchesEvery) + 1; n > most {
+			t.Errorf("the operator began %d times to watch %s, want %d times at most", n, what, most)
+		}
+	}
 }
 
 // vanish deletes all graphs and waits until nothing of them is left. The operator writes nothing for that but statuses: what goes
@@ -149,13 +180,25 @@ func (b *bed) stayCalm(t *testing.T, ns string, wire *Wire, lasting time.Duratio
 func (b *bed) vanish(t *testing.T, ns string, wire *Wire, r *Result) {
 	t.Helper()
 	wire.Arm(Fault{})
+	r.Seconds = b.deleteAll(t, ns).Seconds()
+	r.Faults = 1
+	b.nothingOfOurs(t, ns, b.rest(t, ns, wire))
+	for object, n := range wire.Busiest(crowdPatience) {
+		if n > 1 || !strings.HasSuffix(object, "/status") {
+			t.Errorf("%s was written %d times while it went", object, n)
+		}
+	}
+}
+
+// deleteAll deletes all graphs at once, waits until nothing of them is left, and returns how long that took.
+func (b *bed) deleteAll(t *testing.T, ns string) time.Duration {
+	t.Helper()
 	began := time.Now()
 	err := harness.Client(t).DeleteAllOf(t.Context(), &v1alpha1.DynamoGraphDeployment{}, client.InNamespace(ns),
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Faults = 1
 	harness.Eventually(t, crowdPatience, "nothing of the graphs is left", func() (bool, string) {
 		versions, _, _ := b.diary.Of(ns)
 		for key := range versions {
@@ -165,12 +208,52 @@ func (b *bed) vanish(t *testing.T, ns string, wire *Wire, r *Result) {
 		}
 		return true, ""
 	})
-	r.Seconds = time.Since(began).Seconds()
+	return time.Since(began)
+}
+
+// TestACrowdThatIsFoundInEtcdGoesWhole deletes graphs whose components have a finalizer each, because there are keys of theirs in an etcd.
+func TestACrowdThatIsFoundInEtcdGoesWhole(t *testing.T) {
+	t.Parallel()
+	b := theBed(t)
+	graphs := fewGraphs
+	if *full {
+		graphs = *crowd
+	}
+	r := &Result{Goal: "L21", Scenario: fmt.Sprintf("%d graphs with keys in etcd", graphs), Fault: allDeleted, Graphs: graphs}
+	if !b.isWanted(t, *r) {
+		return
+	}
+	b.record(t, r)
+	ns, wire := harness.Namespace(t), NewWire()
+	t.Cleanup(func() { b.diary.Forget(ns) })
+	harness.SimulateDeployments(t, ns)
+	etcd := keys{etcd: harness.StartEtcd(t), namespace: ns}
+	launch(t, ns, wire, etcd.flags()...)
+	b.makeCrowd(t, ns, graphs)
+	for i := range graphs {
+		graph := fmt.Sprintf("g%d", i)
+		etcd.put(names.DiscoveryKeys(ns+"-"+graph, "Frontend") + "generate:1")
+	}
+	b.rest(t, ns, wire)
+	wire.Arm(Fault{})
+	r.Seconds = b.deleteAll(t, ns).Seconds()
+	r.Faults = 1
 	b.nothingOfOurs(t, ns, b.rest(t, ns, wire))
+	if !etcd.forgot(ns) {
+		t.Errorf("keys are left: %v", etcd.etcd.Keys())
+	}
+	finalized := 0
 	for object, n := range wire.Busiest(crowdPatience) {
-		if n > 1 || !strings.HasSuffix(object, "/status") {
+		isComponent := strings.HasPrefix(object, components+"/") && !strings.HasSuffix(object, "/status")
+		if isComponent {
+			finalized++
+		}
+		if n > 1 || !isComponent && !strings.HasSuffix(object, "/status") {
 			t.Errorf("%s was written %d times while it went", object, n)
 		}
+	}
+	if finalized != graphs {
+		t.Errorf("%d components were freed, want all %d", finalized, graphs)
 	}
 }
 
@@ -202,6 +285,7 @@ func (b *bed) endNamespace(t *testing.T, graphs int, r *Result) {
 	harness.LosesRights(t, ns)
 	b.makeCrowd(t, ns, graphs)
 	b.rest(t, ns, wire)
+	wire.Arm(Fault{})
 	began := time.Now()
 	if err := harness.Client(t).Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 		t.Fatal(err)
@@ -216,4 +300,10 @@ func (b *bed) endNamespace(t *testing.T, graphs int, r *Result) {
 	harness.Eventually(t, restTimeout, "the operator asks for nothing any more", func() (bool, string) {
 		return wire.QuietFor() > stillFor, fmt.Sprint("it did ", wire.QuietFor(), " ago: ", wire.Writes())
 	})
+	// What goes before its owner is made again until the owner goes, or refused because the namespace does.
+	for object, n := range wire.Busiest(time.Minute) {
+		if n > mostAMinute {
+			t.Errorf("%s was written %d times in a minute", object, n)
+		}
+	}
 }

@@ -61,7 +61,7 @@ var partingScenarios = map[string]scenario{
 		during: func(t *testing.T, ns string) { removeGraph(t, ns) },
 		ended:  graphGone,
 		etcd:   true,
-		api:    groupsOfNodes,
+		apis:   []string{groupsOfNodes},
 	},
 }
 

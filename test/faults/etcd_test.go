@@ -5,6 +5,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,11 @@ func (k keys) flags() []string {
 		return nil
 	}
 	return []string{"--discovery-backend=" + names.DiscoveryEtcd, "--etcdAddr=" + k.etcd.Address}
+}
+
+// forgot tells whether no key with a word in it is left.
+func (k keys) forgot(word string) bool {
+	return !slices.ContainsFunc(k.etcd.Keys(), func(key string) bool { return strings.Contains(key, word) })
 }
 
 // addTo makes the keys part of the world. Addresses differ between two runs and mean nothing.

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -234,11 +237,14 @@ func (f fighter) fight(ctx context.Context, object client.Object, lasting time.D
 		if before == "" || before == last {
 			continue
 		}
-		after, err := f.strike(ctx, object)
+		after, err := f.strike(ctx, object, before)
+		if apierrors.IsConflict(err) {
+			continue // it was changed since, of which the diary will hear
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return attacks, err
 		}
-		if err == nil && (f.deed.patch == "" || after != before && after != last) {
+		if err == nil && (f.deed.patch == "" || after != before) {
 			attacks = append(attacks, time.Now())
 		}
 		if len(attacks) > restoredAtOnce {
@@ -252,14 +258,32 @@ func (f fighter) fight(ctx context.Context, object client.Object, lasting time.D
 	return attacks, nil
 }
 
-// strike does the deed once, and returns the version that the object has then, empty for none.
-func (f fighter) strike(ctx context.Context, object client.Object) (string, error) {
+// strike does the deed once to one version of an object, so that what it undoes is known, and returns the version that the object has
+// then, empty for none.
+func (f fighter) strike(ctx context.Context, object client.Object, version string) (string, error) {
 	target, _ := object.DeepCopyObject().(client.Object)
 	if f.deed.patch == "" {
-		return "", f.api.Delete(ctx, target, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		return "", f.api.Delete(ctx, target, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{ResourceVersion: &version})
 	}
-	err := f.api.Patch(ctx, target, client.RawPatch(types.MergePatchType, []byte(f.deed.patch)), antagonist)
+	patch, err := atVersion(f.deed.patch, version)
+	if err != nil {
+		return "", err
+	}
+	err = f.api.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), antagonist)
 	return target.GetResourceVersion(), err
+}
+
+// atVersion is a merge patch that is refused by every other version of an object.
+func atVersion(patch, version string) ([]byte, error) {
+	var object map[string]any
+	if err := json.Unmarshal([]byte(patch), &object); err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(object, version, "metadata", "resourceVersion"); err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
 }
 
 // contested is what a graph or component says about a fight, nil for nothing.

@@ -35,8 +35,8 @@ func TestAnInterruptionAtAnyWriteLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := theBed(t)
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
-		if *onlyScenario != "" && *onlyScenario != name || *binary != "" && scenarios[name].crew {
-			continue // a program cannot be told how to reach the workers of a test
+		if *onlyScenario != "" && *onlyScenario != name || *binary != "" && scenarios[name].isOurs() {
+			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,8 +192,8 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 	s.simulate(t, ns)
 	etcd := startEtcd(t, s, ns)
 	workers := startCrew(t, s, ns)
-	flags := etcd.flags()
-	wire := NewWire(s.api)
+	flags := append(etcd.flags(), s.flagsIn(ns)...)
+	wire := NewWire(s.apis...)
 	victim := launchWith(t, ns, wire, workers.reach(t, wire), flags...)
 	if s.before != nil {
 		s.before(t, ns)
@@ -204,7 +204,7 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 		s.during(t, ns)
 	} else {
 		victim.Stop()
-		wire = NewWire(s.api)
+		wire = NewWire(s.apis...)
 		wire.Arm(f)
 		s.during(t, ns)
 		flags = append(flags, s.upgrade...)
@@ -214,7 +214,7 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 	if f.Kind == Crash && crashes(wire) {
 		victim.Kill()
 		leavesNothing(victim)
-		second = NewWire(s.api)
+		second = NewWire(s.apis...)
 		survivor = launchWith(t, ns, second, workers.reach(t, second), flags...)
 	}
 	s.ended(t, ns)
@@ -232,7 +232,7 @@ func (b *bed) tell(t *testing.T, s scenario, f Fault, want *ending) ending {
 	got = look(b.lastRest) // what was interrupted may be tried again after a pause
 	if *binary == "" && digest(f.At)%oneStartIn == 0 {
 		survivor.Stop()
-		third := NewWire(s.api)
+		third := NewWire(s.apis...)
 		launchWith(t, ns, third, workers.reach(t, third), flags...)
 		b.rest(t, ns, third)
 		if wrote := third.Writes(); len(wrote) > 0 {

@@ -26,6 +26,7 @@ var (
 	shard        = flag.String("faults.shard", "1/1", "run part i of n, as i/n")
 	results      = flag.String("faults.results", "", "file to keep results in; what passed there is not run again")
 	commit       = flag.String("faults.commit", "", "commit that results are kept for")
+	run          = flag.String("faults.run", "", "kind of run that results are kept for: full or soak")
 	binary       = flag.String("faults.binary", "", "operator to drive as a black box, instead of the one of this tree in this process")
 	soak         = flag.Duration("faults.soak", 10*time.Second, "how long faults happen at random")
 	soakGraphs   = flag.Int("faults.graphs", 8, "how many graphs come and go meanwhile")
@@ -43,8 +44,10 @@ var (
 func TestMain(m *testing.M) {
 	harness.Main(m, harness.WithLooseTopology(), harness.WithControllerManagerArgs(
 		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,persistentvolumeclaim-protection-controller"),
-		harness.WithLastWord(lastWord), harness.WithKeptNamespaces(), harness.WithGrove(),
-		harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"))
+		harness.WithLastWord(lastWord), harness.WithKeptNamespaces(), harness.WithGrove(), harness.WithVolcano(),
+		harness.WithModuleCRDs("sigs.k8s.io/lws@v0.8.0", "config/crd/bases/*.yaml"),
+		harness.WithModuleCRDs("sigs.k8s.io/gateway-api-inference-extension@v1.3.0", "config/crd/bases/inference.networking.k8s.io_*.yaml"),
+		harness.WithModuleCRDs("istio.io/api@v1.27.0", "kubernetes/customresourcedefinitions.gen.yaml"))
 }
 
 // matched tells whether any fault was among those that the flags name.
@@ -107,7 +110,7 @@ func (b *bed) reference(t *testing.T, name string, tell func() ending) ending {
 
 // shared is made by the first test that needs it and ends with the test binary.
 var shared = sync.OnceValues(func() (*bed, error) {
-	ledger, err := OpenLedger(*results, *commit)
+	ledger, err := OpenLedger(*results, Source{Commit: *commit, Run: *run})
 	return &bed{ledger: ledger, references: map[string]*reference{}}, err
 })
 
@@ -223,4 +226,5 @@ func again(t *testing.T, r Result) string {
 // chooses are the flags that say which faults a run is about, or what becomes of its results.
 var chooses = map[string]bool{
 	"faults.scenario": true, "faults.kind": true, "faults.at": true, "faults.shard": true, "faults.results": true, "faults.commit": true,
+	"faults.run": true,
 }

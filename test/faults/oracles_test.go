@@ -5,6 +5,7 @@ package faults
 
 import (
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestALedgerKnowsOnlyWhatPassedWithTheSameCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	passed, failed := Result{Goal: "L1", Scenario: "s", At: "a", Faults: 1, Passed: true}, Result{Goal: "L1", Scenario: "s", At: "b", Faults: 1}
 	for commit, r := range map[string]Result{"old": passed, "new": failed} {
-		l, err := OpenLedger(path, commit)
+		l, err := OpenLedger(path, Source{Commit: commit, Run: FullRun})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestALedgerKnowsOnlyWhatPassedWithTheSameCommit(t *testing.T) {
 		}
 	}
 	for commit, want := range map[string][]bool{"old": {true, false}, "new": {false, false}} {
-		l, err := OpenLedger(path, commit)
+		l, err := OpenLedger(path, Source{Commit: commit, Run: FullRun})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +66,48 @@ func TestALedgerKnowsOnlyWhatPassedWithTheSameCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := Summarise(Of(all, "new")); len(rows) != 1 || rows[0].Failed != 1 || rows[0].Runs != 1 {
+	if rows := Summarise(Of(all, Source{"new", FullRun})); len(rows) != 1 || rows[0].Failed != 1 || rows[0].Runs != 1 {
 		t.Errorf("of the new commit: %+v", rows)
+	}
+}
+
+func TestALineThatWasBrokenOffSaysNothing(t *testing.T) {
+	t.Parallel()
+	path, source := filepath.Join(t.TempDir(), "ledger"), Source{Commit: "c", Run: SoakRun}
+	first, second := Result{Goal: "L1", At: "a", Passed: true}, Result{Goal: "L1", At: "b", Passed: true}
+	for _, r := range []Result{first, second} {
+		l, err := OpenLedger(path, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.HasPassed(first) != (r == second) {
+			t.Errorf("before %s: the first has passed: %t", r.At, l.HasPassed(first))
+		}
+		if err := l.Write(r); err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, path, `{"goal":"L1","sce`)
+	}
+	all, err := ReadResults(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(Of(all, source)) != 2 || len(Of(all, Source{Commit: "c", Run: FullRun})) != 0 {
+		t.Errorf("the ledger has %+v", all)
+	}
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

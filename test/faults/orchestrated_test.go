@@ -5,6 +5,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	grovev1alpha1 "github.com/ai-dynamo/grove/operator/api/core/v1alpha1"
@@ -22,9 +23,6 @@ import (
 	"github.com/dynamo-operator/dynamo-operator/test/harness"
 )
 
-// groupsOfNodes and gangs are the optional APIs of stories.
-const groupsOfNodes, gangs = "leaderworkerset.x-k8s.io", "grove.io"
-
 // simulate plays those who act on what the operator makes. Nobody acts on LeaderWorkerSets: what becomes of them is told with their
 // real controller elsewhere.
 func (s scenario) simulate(t *testing.T, ns string) {
@@ -33,7 +31,7 @@ func (s scenario) simulate(t *testing.T, ns string) {
 		return
 	}
 	harness.SimulateDeployments(t, ns)
-	if s.api == gangs {
+	if slices.Contains(s.apis, gangs) {
 		harness.SimulateGrove(t, ns)
 	}
 }
@@ -110,7 +108,7 @@ var orchestratedScenarios = map[string]scenario{
 	"create a graph of groups of nodes": {
 		during: func(t *testing.T, ns string) { create(t, grouped(ns)) },
 		ended:  func(t *testing.T, ns string) { hasGroups(t, ns, 2) },
-		api:    groupsOfNodes,
+		apis:   []string{groupsOfNodes},
 	},
 	"more groups of nodes": {
 		before: createGrouped,
@@ -118,7 +116,7 @@ var orchestratedScenarios = map[string]scenario{
 			change(t, ns, func(g *v1alpha1.DynamoGraphDeployment) { g.Spec.Services["Decode"].Replicas = new(int32(3)) })
 		},
 		ended: func(t *testing.T, ns string) { hasGroups(t, ns, 3) },
-		api:   groupsOfNodes,
+		apis:  []string{groupsOfNodes},
 	},
 	"from groups of nodes to one node": {
 		before: createGrouped,
@@ -129,24 +127,24 @@ var orchestratedScenarios = map[string]scenario{
 			hasGroups(t, ns, 0)
 			ready(t, ns)
 		},
-		api: groupsOfNodes,
+		apis: []string{groupsOfNodes},
 	},
 	"create a graph on Grove": {
 		during: func(t *testing.T, ns string) { create(t, ganged(ns)) },
 		ended:  ready,
-		api:    gangs,
+		apis:   []string{gangs},
 	},
 	"change an image on Grove": {
 		before: createGanged,
 		during: func(t *testing.T, ns string) { change(t, ns, edits["image"]) },
 		ended:  ready,
-		api:    gangs,
+		apis:   []string{gangs},
 	},
 	"scale on Grove": {
 		before: createGanged,
 		during: func(t *testing.T, ns string) { change(t, ns, edits["replicas"]) },
 		ended:  ready,
-		api:    gangs,
+		apis:   []string{gangs},
 	},
 	"delete a graph on Grove and make it again": {
 		before: createGanged,
@@ -157,7 +155,7 @@ var orchestratedScenarios = map[string]scenario{
 			create(t, ganged(ns))
 		},
 		ended: ready,
-		api:   gangs,
+		apis:  []string{gangs},
 	},
 }
 

@@ -146,8 +146,10 @@ func (b *bed) settled(t *testing.T, ns, action string, wire *Wire) ending {
 // held waits until an operator has done what it can with what it sees.
 func (b *bed) held(t *testing.T, wire *Wire, resource string, r *Result) {
 	t.Helper()
+	began := time.Now() // what was quiet before it had something to do says nothing
 	harness.Eventually(t, patience, "the operator has done what it can", func() (bool, string) {
-		return wire.QuietFor() > time.Second && wire.Deceived(resource) > 0, fmt.Sprint(wire.Deceived(resource))
+		quiet := min(wire.QuietFor(), time.Since(began))
+		return quiet > time.Second && wire.Deceived(resource) > 0, fmt.Sprint(wire.Deceived(resource))
 	})
 	r.Faults = wire.Deceived(resource)
 }

@@ -29,8 +29,9 @@ type Result struct {
 	// Faults is how many were injected.
 	Faults int  `json:"faults"`
 	Passed bool `json:"passed"`
-	// Commit is of what it was seen.
+	// Commit is of what it was seen, and Run the kind of run that it was seen in.
 	Commit string `json:"commit,omitempty"`
+	Run    string `json:"run,omitempty"`
 	// Absent says that what was to be hit did not come. It is counted by itself, and as no run.
 	Absent bool `json:"absent,omitempty"`
 	// Calm says that nothing is injected on purpose.
@@ -51,30 +52,33 @@ func (r Result) Cell() string { return fmt.Sprintf("%s|%s|%s|%s", r.Goal, r.Scen
 type Ledger struct {
 	mu     sync.Mutex
 	path   string
-	commit string
+	source Source
 	passed map[string]bool
 }
 
-// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept. What passed with another commit
+// Source is where results come from: what is tested, and the kind of run.
+type Source struct{ Commit, Run string }
+
+// OpenLedger opens the ledger at a path, which need not exist. With an empty path nothing is kept. What passed with another source
 // has not passed with this one.
-func OpenLedger(path, commit string) (*Ledger, error) {
-	l := &Ledger{path: path, commit: commit, passed: map[string]bool{}}
+func OpenLedger(path string, source Source) (*Ledger, error) {
+	l := &Ledger{path: path, source: source, passed: map[string]bool{}}
 	results, err := ReadResults(path)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range results {
-		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed && r.Commit == commit
+	for _, r := range Of(results, source) {
+		l.passed[r.Cell()] = l.passed[r.Cell()] || r.Passed
 	}
 	return l, nil
 }
 
-// Of returns the results that were seen with a commit.
-func Of(results []Result, commit string) []Result {
-	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Commit != commit })
+// Of returns the results of a source.
+func Of(results []Result, source Source) []Result {
+	return slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return Source{r.Commit, r.Run} != source })
 }
 
-// ReadResults reads a ledger.
+// ReadResults reads a ledger. A last line without an end was broken off while it was written, and says nothing.
 func ReadResults(path string) ([]Result, error) {
 	if path == "" {
 		return nil, nil
@@ -86,6 +90,7 @@ func ReadResults(path string) ([]Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read results: %w", err)
 	}
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
 	var all []Result
 	lines := bufio.NewScanner(bytes.NewReader(content))
 	for lines.Scan() {
@@ -110,13 +115,16 @@ func (l *Ledger) Write(r Result) error {
 	if l.path == "" {
 		return nil
 	}
-	r.Commit = l.commit
+	r.Commit, r.Run = l.source.Commit, l.source.Run
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := endLine(l.path); err != nil {
+		return fmt.Errorf("keep a result: %w", err)
+	}
 	file, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("keep a result: %w", err)
@@ -125,10 +133,22 @@ func (l *Ledger) Write(r Result) error {
 	return cmp.Or(err, file.Close())
 }
 
+// endLine takes a line away that was broken off, so that the next one is not part of it.
+func endLine(path string) error {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if whole := bytes.LastIndexByte(content, '\n') + 1; err == nil && whole < len(content) {
+		return os.Truncate(path, int64(whole))
+	}
+	return err
+}
+
 // Summary is what a table says about one scenario and kind of fault.
 type Summary struct {
-	// Run is the command that it comes from, empty for a full run.
-	Run      string  `json:"run,omitempty"`
+	// Run is the kind of run that it comes from.
+	Run      string  `json:"run"`
 	Goal     string  `json:"goal"`
 	Scenario string  `json:"scenario"`
 	Fault    string  `json:"fault"`
@@ -148,13 +168,13 @@ type Summary struct {
 func Summarise(results []Result) []Summary {
 	last := map[string]Result{}
 	for _, r := range results {
-		last[r.Cell()] = r
+		last[r.Run+"|"+r.Cell()] = r
 	}
 	rows := map[string]*Summary{}
 	for _, r := range last {
-		key := r.Goal + "|" + r.Scenario + "|" + r.Fault
+		key := r.Run + "|" + r.Goal + "|" + r.Scenario + "|" + r.Fault
 		if rows[key] == nil {
-			rows[key] = &Summary{Goal: r.Goal, Scenario: r.Scenario, Fault: r.Fault, Graphs: r.Graphs, Lasting: r.Lasting}
+			rows[key] = &Summary{Run: r.Run, Goal: r.Goal, Scenario: r.Scenario, Fault: r.Fault, Graphs: r.Graphs, Lasting: r.Lasting}
 		}
 		row := rows[key]
 		if r.Absent {
@@ -177,5 +197,8 @@ func Summarise(results []Result) []Summary {
 	return all
 }
 
-// ordinal orders goals by their number.
-func ordinal(goal string) string { return fmt.Sprintf("%4s", strings.TrimPrefix(goal, "L")) }
+// byNumber orders goals by their number.
+func byNumber(a, b string) int {
+	ordinal := func(goal string) string { return fmt.Sprintf("%4s", strings.TrimPrefix(goal, "L")) }
+	return cmp.Compare(ordinal(a), ordinal(b))
+}

@@ -54,5 +54,5 @@ func TestNoRequestFailsWhileReplicasAreRestarted(t *testing.T) {
 		running[turn] = balancer.Replace(t, running[turn], options)
 	}
 	load.More(2 * dryRuns)
-	load.Stop(fmt.Sprintf("%d restarts", r.Faults))
+	r.Note = load.Stop(fmt.Sprintf("%d restarts", r.Faults))
 }

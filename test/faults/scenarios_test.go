@@ -36,14 +36,30 @@ type scenario struct {
 	upgrade []string
 	// stuck says that nothing ever becomes ready.
 	stuck bool
-	// api is the group of an optional API that the operator finds.
-	api string
+	// apis are the groups of optional APIs that the operator finds.
+	apis []string
+	// flags are those of the operator, in which {namespace} stands for the story's.
+	flags []string
 }
 
-// scenarios are all stories. A new one is a row here, in orchestratedScenarios, or in partingScenarios.
+// isOurs tells whether a story is about our own program only: another cannot be told how to reach the workers of a test, and does not
+// know our flags.
+func (s scenario) isOurs() bool { return s.crew || len(s.flags) > 0 }
+
+// flagsIn are the flags of an operator that the story is told with in a namespace.
+func (s scenario) flagsIn(ns string) []string {
+	var flags []string
+	for _, flag := range s.flags {
+		flags = append(flags, strings.ReplaceAll(flag, "{namespace}", ns))
+	}
+	return flags
+}
+
+// scenarios are all stories. A new one is a row here, in orchestratedScenarios, in surroundedScenarios, or in partingScenarios.
 var scenarios = func() map[string]scenario {
 	all := maps.Clone(plainScenarios)
 	maps.Copy(all, orchestratedScenarios)
+	maps.Copy(all, surroundedScenarios)
 	maps.Copy(all, partingScenarios)
 	return all
 }()

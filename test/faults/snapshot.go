@@ -158,6 +158,12 @@ func mask(obj unstructured.Unstructured, namespace string) map[string]any {
 	if len(owners) > 0 {
 		obj.SetOwnerReferences(owners)
 	}
+	if data, _, _ := unstructured.NestedMap(obj.Object, "data"); obj.GetKind() == "Secret" {
+		for key := range data {
+			data[key] = "SECRET" // keys are made by chance, but they have to be there
+		}
+		obj.Object["data"] = data
+	}
 	masked, _ := maskValue(obj.Object, namespace).(map[string]any)
 	return masked
 }

@@ -35,6 +35,7 @@ func launch(t *testing.T, ns string, wire *Wire, flags ...string) subject {
 // launchWith starts an operator that reaches workers in a way of its own.
 func launchWith(t *testing.T, ns string, wire *Wire, dial mockengine.Dial, flags ...string) subject {
 	t.Helper()
+	defer wire.Started()
 	if *binary == "" {
 		return startLabelled(t, ns, harness.WithTransport(wire.Wrap), harness.WithFlags(flags...), harness.WithWorkers(dial))
 	}
@@ -58,6 +59,7 @@ type blackBox struct {
 // launchBinary starts a program that finds the API server behind the wire by $KUBECONFIG.
 func launchBinary(t *testing.T, ns string, wire *Wire, b blackBox) blackBox {
 	t.Helper()
+	defer wire.Started()
 	proxy := StartProxy(t, wire, harness.RESTConfig(t, localcluster.UserAdmin))
 	b.t, b.name = t, fmt.Sprintf("black-box-%d", boxes.Add(1))
 	health := harness.UnusedAddress(t)

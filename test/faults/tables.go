@@ -103,26 +103,22 @@ func LargeEnough(rows []Summary) (kept []Summary, why []string) {
 // Sort orders summaries by goal, scenario and fault.
 func Sort(rows []Summary) {
 	slices.SortFunc(rows, func(a, b Summary) int {
-		return cmp.Or(cmp.Compare(ordinal(a.Goal), ordinal(b.Goal)), cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(a.Fault, b.Fault))
+		return cmp.Or(byNumber(a.Goal, b.Goal), cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(a.Fault, b.Fault), cmp.Compare(a.Run, b.Run))
 	})
 }
 
-// Tables shows summaries: the goals first, then every scenario with every fault.
-func Tables(rows []Summary) string {
+// Tables shows what is kept: of each kind of run the goals, then every scenario with every fault.
+func Tables(book Book) string {
 	var text strings.Builder
-	text.WriteString("\n| Goal | What happens | Runs | Faults injected | Runs failed | Did not come | Slowest recovery |\n|---|---|---|---|---|---|---|\n")
-	total := Summary{}
-	for _, g := range goals {
-		sum := fold(rows, func(r Summary) bool { return r.Goal == g.number })
-		if sum.Runs == 0 {
+	for _, kind := range []struct{ run, heading string }{{FullRun, "`make test-faults`"}, {SoakRun, "`make soak`"}} {
+		rows := slices.DeleteFunc(slices.Clone(book.Rows), func(r Summary) bool { return r.Run != kind.run })
+		if len(rows) == 0 {
 			continue
 		}
-		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %s | %s |\n", g.number, g.what, sum.Runs, sum.Faults, sum.Failed, unlessZero(sum.Absent), seconds(sum.Slowest))
-		total.Runs, total.Faults, total.Failed = total.Runs+sum.Runs, total.Faults+sum.Faults, total.Failed+sum.Failed
+		fmt.Fprintf(&text, "\n### %s\n\n%s\n", kind.heading, goalsTable(book.Runs[kind.run], rows))
 	}
-	fmt.Fprintf(&text, "| all | | %d | %d | %d | | |\n", total.Runs, total.Faults, total.Failed)
-	text.WriteString("\n| Goal | Scenario | Fault | Runs | Faults injected | Result |\n|---|---|---|---|---|---|\n")
-	for _, r := range rows {
+	text.WriteString("### Every scenario with every fault\n\n| Run | Goal | Scenario | Fault | Runs | Faults injected | Result |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range book.Rows {
 		verdict := "pass"
 		if r.Failed > 0 {
 			verdict = fmt.Sprintf("%d failed", r.Failed)
@@ -130,9 +126,25 @@ func Tables(rows []Summary) string {
 		if r.Note != "" {
 			verdict += ": " + r.Note
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %d | %d | %s |\n", r.Goal, r.Scenario, r.Fault, r.Runs, r.Faults, verdict)
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %d | %d | %s |\n", r.Run, r.Goal, r.Scenario, r.Fault, r.Runs, r.Faults, verdict)
 	}
 	text.WriteString("\n")
+	return text.String()
+}
+
+// goalsTable shows what one kind of run did for each goal.
+func goalsTable(run Run, rows []Summary) string {
+	var text strings.Builder
+	total := fold(rows, func(Summary) bool { return true })
+	fmt.Fprintf(&text, "%s: %d runs, %d faults, %s failed.\n\n", run, total.Runs, total.Faults, orNone(total.Failed))
+	text.WriteString("| Goal | What happens | Runs | Faults injected | Runs failed | Did not come | Slowest recovery |\n|---|---|---|---|---|---|---|\n")
+	for _, g := range goals {
+		sum := fold(rows, func(r Summary) bool { return r.Goal == g.number })
+		if sum.Runs == 0 {
+			continue
+		}
+		fmt.Fprintf(&text, "| %s | %s | %d | %d | %d | %s | %s |\n", g.number, g.what, sum.Runs, sum.Faults, sum.Failed, unlessZero(sum.Absent), seconds(sum.Slowest))
+	}
 	return text.String()
 }
 
@@ -146,6 +158,8 @@ func fold(rows []Summary, which func(Summary) bool) Summary {
 	}
 	return sum
 }
+
+func orNone(n int) string { return cmp.Or(unlessZero(n), "none") }
 
 func unlessZero(n int) string {
 	if n == 0 {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,12 +35,21 @@ type Wire struct {
 	sights  map[string]*sight
 	// looks counts requests about APIs and not about objects, by what they ask for.
 	looks map[string]int
+	// watches counts those that were begun, by what they are of.
+	watches map[string]int
 	// hidden are the groups of APIs that the operator does not find.
 	hidden map[string]bool
 }
 
 // optional are the groups that only some stories are about. Whoever finds them works with them.
-var optional = []string{"grove.io", "leaderworkerset.x-k8s.io"}
+var optional = []string{gangs, groupsOfNodes, pools, meshes, podGroups}
+
+// The groups of optional APIs.
+const (
+	groupsOfNodes, gangs = "leaderworkerset.x-k8s.io", "grove.io"
+	pools, meshes        = "inference.networking.k8s.io", "networking.istio.io"
+	podGroups            = "scheduling.volcano.sh"
+)
 
 // NewWire returns a wire without faults. Of the optional groups, it shows those that are named.
 func NewWire(shown ...string) *Wire {
@@ -47,7 +57,10 @@ func NewWire(shown ...string) *Wire {
 	for _, group := range optional {
 		hidden[group] = !slices.Contains(shown, group)
 	}
-	return &Wire{hidden: hidden, worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, looks: map[string]int{}, sights: map[string]*sight{}}
+	return &Wire{
+		hidden: hidden, worked: time.Now(), asked: map[string][]time.Time{}, met: map[string]int{}, looks: map[string]int{},
+		watches: map[string]int{}, sights: map[string]*sight{},
+	}
 }
 
 // Arm makes requests fail from now on; the zero Fault fails none. What is counted begins anew.
@@ -61,6 +74,7 @@ func (w *Wire) Arm(f Fault) {
 	clear(w.asked)
 	clear(w.met)
 	clear(w.looks)
+	clear(w.watches)
 }
 
 // Clear ends the fault. What it hit stays known.
@@ -141,6 +155,13 @@ func (w *Wire) Busiest(window time.Duration) map[string]int {
 	return most
 }
 
+// Started says that the operator is up now. How long it took to start has no part in how long it has asked for nothing.
+func (w *Wire) Started() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.worked = time.Now()
+}
+
 // look notes a request about an API.
 func (w *Wire) look(path string) {
 	w.mu.Lock()
@@ -148,11 +169,26 @@ func (w *Wire) look(path string) {
 	w.looks[path]++
 }
 
+// watch notes the beginning of a watch.
+func (w *Wire) watch(address *url.URL) {
+	asked := address.Query()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watches[strings.Join([]string{address.Path, asked.Get("labelSelector"), asked.Get("fieldSelector")}, " ")]++
+}
+
 // Looks is how often the operator has asked for each API since the last Arm. It may do so for ever, if seldom.
 func (w *Wire) Looks() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.looks)
+}
+
+// Watches is how often the operator has begun each watch since the last Arm. It may do so for ever, if seldom.
+func (w *Wire) Watches() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.watches)
 }
 
 // QuietFor is how long the operator has asked for nothing.
@@ -175,6 +211,9 @@ func (w *Wire) wrap(next http.RoundTripper, read func(method string, address *ur
 		call := read(req.Method, req.URL)
 		if call.Resource == "" {
 			w.look(req.URL.Path)
+		}
+		if call.Watch {
+			w.watch(req.URL)
 		}
 		if w.hidden[call.Group] {
 			return Fault{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}.refusal(req), dropped(req, nil)

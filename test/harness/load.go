@@ -36,6 +36,8 @@ type Load struct {
 	failed  []string
 	stopped bool
 	strict  bool
+	// said is what was counted when it was stopped.
+	said string
 }
 
 // Strict has the load fail its test where the machine is too slow for the rate. Others only say how much they sent.
@@ -97,23 +99,26 @@ func (l *Load) count() int {
 	return l.sent
 }
 
-// Stop ends the load and fails the test if anything was lost, or, if it is strict, if there was less of it than was asked for.
-func (l *Load) Stop(what string) {
+// Stop ends the load and fails the test if anything was lost, or, if it is strict, if there was less of it than was asked for. It returns
+// what was counted.
+func (l *Load) Stop(what string) string {
 	l.t.Helper()
 	l.cancel()
 	l.done.Wait()
 	if l.stopped {
-		return
+		return l.said
 	}
 	l.stopped = true
 	rate := rateOf(l.sent, time.Since(l.begin))
-	l.t.Logf("%s: %d requests, %.1f per second of %d asked for, %d lost", what, l.sent, rate, l.asked, len(l.failed))
+	l.said = fmt.Sprintf("%d requests, %.1f per second of %d asked for, %d lost", l.sent, rate, l.asked, len(l.failed))
+	l.t.Logf("%s: %s", what, l.said)
 	if l.strict && tooSlow(rate, l.asked) {
 		l.t.Errorf("%s: %.1f requests per second were sent, less than %d %% of %d: the machine is too slow to prove anything", what, rate, loadShare, l.asked)
 	}
 	if len(l.failed) > 0 {
 		l.t.Errorf("%s: %d of %d requests were lost, the first: %s", what, len(l.failed), l.sent, strings.Join(l.failed[:min(shownFailures, len(l.failed))], "\n"))
 	}
+	return l.said
 }
 
 // rateOf is how many were sent per second.

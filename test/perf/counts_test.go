@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/dynamo-operator/dynamo-operator/api/v1alpha1"
 	"github.com/dynamo-operator/dynamo-operator/test/builders"
@@ -61,10 +60,10 @@ func TestANoOpReconcileCostsNothing(t *testing.T) {
 	NewTrail(t).Settle(operator.User, time.Minute)
 	trail := NewTrail(t)
 
-	before := passes(t, "DynamoGraphDeployment")
+	before := harness.Passes(t, "DynamoGraphDeployment")
 	touch(t, ns, "chat")
 	records := trail.Settle(operator.User, time.Minute)
-	if passes(t, "DynamoGraphDeployment") == before {
+	if harness.Passes(t, "DynamoGraphDeployment") == before {
 		t.Error("the graph was not reconciled, so nothing was counted")
 	}
 	if diff := cmp.Diff(Requests{}, Fold(records, operator.User)); diff != "" {
@@ -82,10 +81,10 @@ func TestARestartedOperatorWritesNothing(t *testing.T) {
 	first.Stop()
 	trail := NewTrail(t)
 
-	before := passes(t, "DynamoComponentDeployment")
+	before := harness.Passes(t, "DynamoComponentDeployment")
 	second := harness.StartOperator(t, ns)
 	records := trail.Settle(second.User, time.Minute)
-	if passes(t, "DynamoComponentDeployment") < before+2 {
+	if harness.Passes(t, "DynamoComponentDeployment") < before+2 {
 		t.Error("the components were not reconciled, so nothing was counted")
 	}
 	got := Fold(records, second.User)
@@ -94,30 +93,6 @@ func TestARestartedOperatorWritesNothing(t *testing.T) {
 	if diff := cmp.Diff(Requests{}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s\n%s", diff, Transcript(records, second.User))
 	}
-}
-
-// passes is how often a controller has reconciled in this process. The tests of this package run one after another, so
-// that it is about theirs.
-func passes(t *testing.T, controller string) float64 {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := 0.0
-	for _, family := range families {
-		if family.GetName() != "controller_runtime_reconcile_total" {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			for _, label := range m.GetLabel() {
-				if label.GetName() == "controller" && label.GetValue() == controller {
-					total += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return total
 }
 
 func create(t *testing.T, g *v1alpha1.DynamoGraphDeployment) {

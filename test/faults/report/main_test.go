@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,24 +19,67 @@ import (
 
 func TestRowsOfAGoalAreReplacedByThoseOfTheSameKindOfRun(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "results.json")
 	older := []faults.Summary{
-		{Goal: "L9", Scenario: "200 graphs", Runs: 1},
-		{Goal: "L9", Scenario: "renamed since", Runs: 1},
-		{Goal: "L9", Scenario: "1000 graphs", Runs: 1, Run: "soak"},
-		{Goal: "L10", Scenario: "untouched", Runs: 1},
+		{Goal: "L9", Scenario: "200 graphs", Runs: 1, Run: faults.FullRun},
+		{Goal: "L9", Scenario: "renamed since", Runs: 1, Run: faults.FullRun},
+		{Goal: "L9", Scenario: "1000 graphs", Runs: 1, Run: faults.SoakRun},
+		{Goal: "L10", Scenario: "untouched", Runs: 1, Run: faults.FullRun},
 	}
-	newer := []faults.Summary{{Goal: "L9", Scenario: "200 graphs", Runs: 2}}
-	if _, err := keep(path, older); err != nil {
-		t.Fatal(err)
+	newer := faults.Summary{Goal: "L9", Scenario: "200 graphs", Runs: 2, Run: faults.FullRun}
+	book := faults.Book{Runs: map[string]faults.Run{faults.FullRun: {Commit: "old"}}, Rows: slices.Clone(older)}
+	book.Enter(faults.FullRun, faults.Run{Commit: "new"}, []faults.Summary{newer})
+	want := faults.Book{
+		Runs: map[string]faults.Run{faults.FullRun: {Commit: "new", Apart: map[string]string{"L10": "old"}}},
+		Rows: []faults.Summary{older[2], newer, older[3]},
 	}
-	got, err := keep(path, newer)
+	if diff := cmp.Diff(want, book); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	book.Enter(faults.FullRun, faults.Run{Commit: "newest"}, []faults.Summary{newer})
+	if diff := cmp.Diff(map[string]string{"L10": "old"}, book.Runs[faults.FullRun].Apart); diff != "" {
+		t.Errorf("a goal that was kept twice is of another commit (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheDocumentShowsWhatIsKept(t *testing.T) {
+	t.Parallel()
+	const docs = "../../../docs/reliability"
+	book, err := faults.ReadBook(docs + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []faults.Summary{older[2], newer[0], older[3]}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	content, err := os.ReadFile(docs + ".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := render(string(content), book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(content)); diff != "" {
+		t.Errorf("docs/reliability.md is not what is kept; run go run ./test/faults/report (-want +got):\n%s", diff)
+	}
+	for kind, run := range book.Runs {
+		if run.Commit == "" || run.Cores == 0 {
+			t.Errorf("of the last %s run it is not known what and where it was: %+v", kind, run)
+		}
+	}
+}
+
+func TestACountOfNothingIsAMistake(t *testing.T) {
+	t.Parallel()
+	book := faults.Book{Rows: []faults.Summary{
+		{Run: faults.FullRun, Goal: "L5", Scenario: "a", Fault: "f", Runs: 2, Faults: 30},
+		{Run: faults.FullRun, Goal: "L5", Scenario: "b", Fault: "f", Runs: 1, Faults: 3, Failed: 1},
+		{Run: faults.SoakRun, Goal: "L5", Scenario: "b", Fault: "f", Runs: 9, Faults: 9},
+	}}
+	for mark, want := range map[string]string{
+		"full / L5 / a / f": "2 runs, 30 faults, none failed", "full / L5 / * / f": "3 runs, 33 faults, 1 failed", "full / L5 / c / f": "",
+	} {
+		got, err := book.Count("<!-- count " + mark + " -->what it was<!-- -->")
+		if isMistake := want == ""; isMistake != (err != nil) || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, %v", mark, got, err)
+		}
 	}
 }
 
@@ -65,7 +109,7 @@ func TestASoakThatIsSmallerThanAskedForIsNotStored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := isStored(t, soak, c.result); got != c.stored {
+			if got := isStored(t, faults.SoakRun, c.result); got != c.stored {
 				t.Errorf("it is stored: %t, want %t", got, c.stored)
 			}
 			if !isStored(t, "other", c.result) {
@@ -80,12 +124,12 @@ func isStored(t *testing.T, kind string, r faults.Result) bool {
 	t.Helper()
 	dir := t.TempDir()
 	ledger, stored, document := filepath.Join(dir, "ledger"), filepath.Join(dir, "results.json"), filepath.Join(dir, "page.md")
-	r.Faults, r.Passed, r.Scenario = 1, true, "this one"
+	r.Faults, r.Passed, r.Scenario, r.Run = 1, true, "this one", kind
 	line, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, content := range map[string]string{ledger: string(line), document: begin + end} {
+	for path, content := range map[string]string{ledger: string(line) + "\n", document: begin + end} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
