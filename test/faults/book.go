@@ -41,14 +41,15 @@ type Run struct {
 }
 
 func (r Run) String() string {
-	text := fmt.Sprintf("Of %s, on %s, on %d cores", r.Commit, r.Date, r.Cores)
+	var text strings.Builder
+	fmt.Fprintf(&text, "Of %s, on %s, on %d cores", r.Commit, r.Date, r.Cores)
 	if r.Minutes > 0 {
-		text += fmt.Sprintf(", in %d minutes", r.Minutes)
+		fmt.Fprintf(&text, ", in %d minutes", r.Minutes)
 	}
 	for _, goal := range slices.SortedFunc(maps.Keys(r.Apart), byNumber) {
-		text += fmt.Sprintf("; %s of %s", goal, r.Apart[goal])
+		fmt.Fprintf(&text, "; %s of %s", goal, r.Apart[goal])
 	}
-	return text
+	return text.String()
 }
 
 // ReadBook reads what is kept. A book that is not there is empty.

@@ -70,8 +70,10 @@ const (
 	fewGraphs  = 200
 	usual      = 1000
 	manyGraphs = 2000
-	// PodGraphs is how many graphs have pods, and Pods how many those are together.
-	PodGraphs, Pods = 100, 1000
+	// PodGraphs is how many graphs have pods.
+	PodGraphs = 100
+	// Pods is how many pods they have together.
+	Pods = 1000
 	// rehearsals is how many creations count for admission at least.
 	rehearsals = 9000
 )

@@ -70,7 +70,7 @@ func (p *places) GetWithPriority() (reconcile.Request, int, bool) {
 // was begun, and what was begun goes before what was not.
 func (p *places) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
 	if o.RateLimited || o.After > 0 {
-		o.Priority = ptr.To(onceBegun(ptr.Deref(o.Priority, 0)))
+		o.Priority = new(onceBegun(ptr.Deref(o.Priority, 0)))
 	}
 	p.PriorityQueue.AddWithOpts(o, requests...)
 }

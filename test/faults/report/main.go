@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,24 +73,11 @@ func run(from source, stored, document string, count bool) error {
 	for _, row := range rows {
 		injected, failed = injected+row.Faults, failed+row.Failed
 	}
-	var short, small []string
-	switch {
-	case count:
-	case from.kind == faults.FullRun:
-		short = faults.Shortfalls(rows)
-	case from.kind == faults.SoakRun:
-		rows, small = faults.LargeEnough(rows)
-	}
-	if !count && injected > 0 && len(rows) > 0 && len(short) == 0 {
-		if err := store(stored, document, from, rows); err != nil {
+	var short bool
+	if !count && injected > 0 {
+		if short, err = settle(from, stored, document, rows); err != nil {
 			return err
 		}
-	}
-	for _, line := range slices.Concat(short, small) {
-		fmt.Println(line)
-	}
-	if !count && from.kind == faults.FullRun && from.run.Minutes > mostMinutes {
-		fmt.Printf("it took %d minutes, which is more than %d\n", from.run.Minutes, mostMinutes)
 	}
 	if failed > 0 {
 		fmt.Printf("%d runs failed\n", failed)
@@ -100,10 +86,32 @@ func run(from source, stored, document string, count bool) error {
 	switch {
 	case injected == 0:
 		return errors.New("nothing was injected, so nothing was tested")
-	case len(short) > 0:
+	case short:
 		return errors.New("less was injected than a full run is for")
 	}
 	return nil
+}
+
+// settle keeps what is worth it of a run that passed, says what is not and why, and tells whether a full run fell short.
+func settle(from source, stored, document string, rows []faults.Summary) (short bool, err error) {
+	var remarks []string
+	switch from.kind {
+	case faults.FullRun:
+		remarks = faults.Shortfalls(rows)
+		short = len(remarks) > 0
+		if from.run.Minutes > mostMinutes {
+			remarks = append(remarks, fmt.Sprintf("it took %d minutes, which is more than %d", from.run.Minutes, mostMinutes))
+		}
+	case faults.SoakRun:
+		rows, remarks = faults.LargeEnough(rows)
+	}
+	for _, line := range remarks {
+		fmt.Println(line)
+	}
+	if short || len(rows) == 0 {
+		return short, nil
+	}
+	return false, store(stored, document, from, rows)
 }
 
 // store keeps rows and shows all that are kept.
